@@ -1,0 +1,85 @@
+import { z } from 'zod';
+
+export const State = z.enum(['closed', 'open', 'half-open']);
+export type State = z.infer<typeof State>;
+
+/**
+ * What happened to a channel.
+ *
+ * - `blocked`: closed → open, the first block of an incident. `relapsed`: the same within the hold, `trips` counts the blocks.
+ * - `recovered`: → closed. `held`: the channel survived its hold, which ends the incident.
+ * - `extended`, `shortened`: the end of a block was moved.
+ * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
+ */
+export const TransitionKind = z.enum(['blocked', 'relapsed', 'recovered', 'held', 'extended', 'shortened', 'half-open', 'observed']);
+export type TransitionKind = z.infer<typeof TransitionKind>;
+
+/** One failure as the worker saw it, for alerts and for "why is it blocked". Opaque to Lua; at most 256 bytes as JSON. */
+export const Evidence = z.object({
+  at: z.number(),
+  code: z.string().optional(),
+  durationMs: z.number().optional(),
+  source: z.string().optional(),
+});
+export type Evidence = z.infer<typeof Evidence>;
+
+/** Lua writes every field as text; a number comes back as one. */
+const int = z.coerce.number().int();
+
+/**
+ * A change of state, as it leaves Lua through the outbox. Named for ever by channel and `epoch`. All times are Redis time in
+ * milliseconds. Open: readers ignore kinds and fields they do not know.
+ */
+export const Transition = z.object({
+  v: int.default(1),
+  kind: TransitionKind,
+  channel: z.string(),
+  epoch: int,
+  /** When it took effect: an end noticed late is told as of its own time. */
+  at: int,
+  from: State,
+  to: State,
+  /** End of the block: -1 for a block without end; 0 when the channel is not blocked. */
+  until: int.default(0),
+  /** `success-rate`, `expired`, `deleted`, `manual`, `external`, `state lost`, … An open set: show it, do not branch on all of it. */
+  reason: z.string(),
+  /** Who did it by hand, and why. */
+  actor: z.string().optional(),
+  note: z.string().optional(),
+  /** Names the incident within the channel: the epoch of its first block, as text. */
+  incident: z.string(),
+  /** Blocks in this incident so far: 1 is the first, 3 is the second relapse. */
+  trips: int.default(1),
+  /** Epoch of the block concerned; names the end of that block in every job. */
+  block: int.default(0),
+  /** When the block concerned began (for ends: how long it lasted is `at - blockedAt`). */
+  blockedAt: int.default(0),
+  /** The window that decided: slots, slots recorded, successes among the recorded. Slots never recorded count as successes. */
+  size: int.optional(),
+  recorded: int.optional(),
+  succeeded: int.optional(),
+  /** The threshold, hundredths of a percent. */
+  threshold: int.optional(),
+  evidence: z.array(Evidence).default([]),
+});
+export type Transition = z.infer<typeof Transition>;
+
+/**
+ * Reads one outbox entry. Evidence that a foreign hand damaged is left out rather than losing the transition.
+ *
+ * @throws {Error} the text is not a transition; the message shows its beginning
+ */
+export function parseTransition(channel: string, text: string): Transition {
+  const raw: unknown = JSON.parse(text);
+  const fields = z.looseObject({ evidence: z.array(z.string()).default([]) }).parse(raw);
+  return Transition.parse({ ...fields, channel, evidence: fields.evidence.flatMap(readEvidence) });
+}
+
+function readEvidence(text: string): Evidence[] {
+  try {
+    const parsed = Evidence.safeParse(JSON.parse(text));
+    return parsed.success ? [parsed.data] : [];
+  } catch {
+    return [];
+  }
+}
