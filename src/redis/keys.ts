@@ -1,0 +1,93 @@
+/** The seven keys of one channel, in the order in which every script declares them. All share the hash tag `{channel}`. */
+export type ChannelKeys = readonly [
+  health: string,
+  blocked: string,
+  state: string,
+  fence: string,
+  outbox: string,
+  evidence: string,
+  slots: string,
+];
+
+/**
+ * Every key that Fuseline touches: a public contract, explained in `docs/keys.md`. A new key is a line here and a row there.
+ * Names are built here alone, never inside Lua.
+ */
+export class Keys {
+  /** Comes before every key; `''` by default. Must not hold braces: they would take the place of the hash tag. */
+  readonly prefix: string;
+
+  /** @throws {Error} braces in the prefix */
+  constructor(prefix = '') {
+    if (/[{}]/.test(prefix)) throw new Error(`the key prefix must not hold "{" or "}", got ${JSON.stringify(prefix)}`);
+    this.prefix = prefix;
+  }
+
+  channel(name: string): ChannelKeys {
+    const key = (kind: string) => `${this.prefix}channel_${kind}:{${name}}`;
+    return [key('health'), key('blocked'), key('state'), key('fence'), key('outbox'), key('evidence'), key('slots')];
+  }
+
+  blocked(channel: string): string {
+    return `${this.prefix}channel_blocked:{${channel}}`;
+  }
+
+  state(channel: string): string {
+    return `${this.prefix}channel_state:{${channel}}`;
+  }
+
+  /** Shard n of the outcome log; its lease lies in the same slot, so that commit can check it. */
+  outcomes(shard: number): string {
+    return `${this.prefix}fuseline:outcomes:{${shard}}`;
+  }
+
+  lease(shard: number): string {
+    return `${this.prefix}fuseline:lease:{${shard}}`;
+  }
+
+  stats(worker: string): string {
+    return `${this.prefix}fuseline:stats:${worker}`;
+  }
+
+  get workers(): string {
+    return `${this.prefix}fuseline:workers`;
+  }
+
+  get log(): string {
+    return `${this.prefix}fuseline:log`;
+  }
+
+  get shards(): string {
+    return `${this.prefix}fuseline:shards`;
+  }
+
+  get feed(): string {
+    return `${this.prefix}fuseline:transitions`;
+  }
+
+  get incidents(): string {
+    return `${this.prefix}fuseline:incidents`;
+  }
+
+  get dead(): string {
+    return `${this.prefix}fuseline:dead`;
+  }
+
+  get agenda(): string {
+    return `${this.prefix}fuseline:agenda`;
+  }
+
+  get config(): string {
+    return `${this.prefix}fuseline:config`;
+  }
+
+  /** Earlier versions of the rules, newest first, for `rules history` and `rules rollback`. */
+  get configHistory(): string {
+    return `${this.prefix}fuseline:config:history`;
+  }
+
+  /** BullMQ's own prefix; the braces keep each queue's keys in one slot of a cluster. */
+  get queues(): string {
+    return `${this.prefix}{fuseline}`;
+  }
+}
