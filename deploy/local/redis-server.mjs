@@ -166,7 +166,7 @@ async function isInstalled(library) {
 async function writeLauncher(root, name) {
   const script = [
     '#!/bin/sh',
-    `here=$(cd "$(dirname "$0")" && pwd)`,
+    `here=$(cd "\${0%/*}" && pwd)`,
     `for lib in "$here"/usr/lib/*-linux-*; do LD_LIBRARY_PATH="$lib\${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"; done`,
     'export LD_LIBRARY_PATH',
     `exec "$here/usr/bin/${name}" "$@"`,
