@@ -1,0 +1,130 @@
+import { parseDuration } from './duration.js';
+import { glob, isPattern } from './glob.js';
+import { type BlockLength, DEFAULT_POLICY, type Policy, type Window } from './policy.js';
+import type { Receiver } from './receiver.js';
+import type { Problem } from './rules-problems.js';
+import { problemAt } from './rules-problems.js';
+import type { ChannelRule, PolicyRule, ReceiverRule, RulesDocument } from './rules-schema.js';
+
+/** Channels remembered per document, so that a flood of invented names cannot fill the memory. */
+const REMEMBERED_MOST = 20_000;
+const RECEIVER_TIMEOUT_MS = 10_000;
+
+/**
+ * The effective policy of any channel under one document. Layers, from the bottom: built-in defaults, the document's `mode`, its
+ * `defaults`, the named policy, the channel's own keys; each key is taken whole from the highest layer that has it. The exact name
+ * beats every pattern; of patterns the first in the document wins; a channel that the rules do not name gets the defaults.
+ * Channels under the same rule share one object.
+ */
+export function policyResolver(document: RulesDocument): (channel: string) => Policy {
+  const exact = new Map<string, Lazy<Policy>>();
+  const patterns: [matches: (name: string) => boolean, policy: Lazy<Policy>][] = [];
+  for (const [name, rule] of Object.entries(document.channels ?? {})) {
+    const canonical = name.normalize('NFC');
+    const policy = lazy(() => resolve(document, rule));
+    if (isPattern(canonical)) patterns.push([glob(canonical), policy]);
+    else exact.set(canonical, policy);
+  }
+  const fallback = lazy(() => resolve(document, {}));
+  const remembered = new Map<string, Policy>();
+
+  return (channel) => {
+    const known = remembered.get(channel);
+    if (known !== undefined) return known;
+    const name = channel.normalize('NFC');
+    const policy = (exact.get(name) ?? patterns.find(([matches]) => matches(name))?.[1] ?? fallback)();
+    if (remembered.size >= REMEMBERED_MOST) remembered.clear();
+    remembered.set(channel, policy);
+    return policy;
+  };
+}
+
+/** What a document asks for that this version accepts but does not judge by, each with what happens instead. */
+export function unjudged(document: RulesDocument): Problem[] {
+  const places: [path: string[], rule: PolicyRule][] = [
+    [['defaults'], document.defaults ?? {}],
+    ...Object.entries(document.policies ?? {}).map(([name, rule]): [string[], PolicyRule] => [
+      ['policies', name],
+      rule,
+    ]),
+    ...Object.entries(document.channels ?? {}).map(([name, rule]): [string[], PolicyRule] => [
+      ['channels', name],
+      rule,
+    ]),
+  ];
+  const instead = fallbackWindow(document).size;
+  return places.flatMap(([path, rule]) => [
+    ...(typeof rule.window === 'object' && rule.window.kind === 'time'
+      ? [
+          problemAt(
+            [...path, 'window'],
+            `window kind time is not judged by this version; these channels use a count window of ${instead}`,
+          ),
+        ]
+      : []),
+    ...(rule.halfOpen === undefined
+      ? []
+      : [
+          problemAt(
+            [...path, 'halfOpen'],
+            'half-open is not judged by this version; at the end of a block these channels are closed at once',
+          ),
+        ]),
+  ]);
+}
+
+/** The receivers as the alert side wants them; references stay references. */
+export function resolveReceivers(document: RulesDocument): Receiver[] {
+  return Object.entries(document.receivers ?? {}).map(([name, rule]) => resolveReceiver(name, rule));
+}
+
+function resolveReceiver(name: string, rule: ReceiverRule): Receiver {
+  const { timeout, locale = 'en', timeZone = 'UTC', mentions = [], ...rest } = rule;
+  return { ...rest, name, locale, timeZone, mentions, timeoutMs: ms(timeout, RECEIVER_TIMEOUT_MS) };
+}
+
+function resolve(document: RulesDocument, rule: ChannelRule): Policy {
+  const named = rule.policy === undefined ? undefined : document.policies?.[rule.policy];
+  const merged: ChannelRule = { ...stripped(document.defaults), ...stripped(named), ...stripped(rule) };
+  return {
+    mode: merged.mode ?? document.mode ?? DEFAULT_POLICY.mode,
+    window: countWindow(merged.window) ?? fallbackWindow(document),
+    successRate: merged.successRate === undefined ? DEFAULT_POLICY.successRate : Math.round(merged.successRate * 100),
+    block: blockLength(merged.block),
+    holdMs: ms(merged.hold, DEFAULT_POLICY.holdMs),
+    ignore: merged.ignore ?? DEFAULT_POLICY.ignore,
+    ...(merged.group === undefined ? {} : { group: merged.group }),
+  };
+}
+
+function countWindow(window: PolicyRule['window']): Window | undefined {
+  if (typeof window === 'number') return { kind: 'count', size: window };
+  return window?.kind === 'count' ? { kind: 'count', size: window.size } : undefined;
+}
+
+function fallbackWindow(document: RulesDocument): Window {
+  return countWindow(document.defaults?.window) ?? DEFAULT_POLICY.window;
+}
+
+function blockLength(block: PolicyRule['block']): BlockLength {
+  if (block === undefined) return DEFAULT_POLICY.block;
+  const { for: length, growth = 1, max } = typeof block === 'string' ? { for: block } : block;
+  const forMs = ms(length, DEFAULT_POLICY.block.forMs);
+  return { forMs, growth, maxMs: ms(max, Math.max(DEFAULT_POLICY.block.maxMs, forMs)) };
+}
+
+const ms = (duration: string | number | undefined, otherwise: number) => parseDuration(duration) ?? otherwise;
+
+/** A key given as `undefined` must not hide the layer below. */
+function stripped<T extends object>(rule: T | undefined): Partial<T> {
+  return Object.fromEntries(Object.entries(rule ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+type Lazy<T> = () => T;
+function lazy<T>(make: () => T): Lazy<T> {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
