@@ -294,8 +294,9 @@ async function startOnce({ command, port, args, dir, configFile }) {
 
   async function stop() {
     if (child.exitCode === null && child.signalCode === null) {
+      // A server under SIGSTOP hears SIGTERM only after this. One that waits for its frozen replica runs into the deadline.
+      child.kill('SIGCONT');
       child.kill('SIGTERM');
-      // A server under SIGSTOP, or one that replicates to such a one, does not hear SIGTERM.
       const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
       await exited;
       clearTimeout(timer);

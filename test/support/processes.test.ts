@@ -11,9 +11,9 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'fuseline-test-'));
   script = join(dir, 'child.mjs');
   const source = `
+    process.on('SIGTERM', () => { console.log('stopping'); process.exit(3); });
     console.log('env', process.env.FUSELINE_PREFIX, process.env.FUSELINE_OF_THE_SHELL);
     console.error('arg', process.argv[2]);
-    process.on('SIGTERM', () => { console.log('stopping'); process.exit(3); });
     if (process.argv[2] === 'stay') setInterval(() => {}, 1000);
   `;
   await writeFile(script, source);
