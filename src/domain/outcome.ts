@@ -17,16 +17,27 @@ const Channel = z.unknown().transform((value, context) => {
 });
 
 const Success = z
-  .union([z.boolean(), z.literal(0), z.literal(1), z.literal('0'), z.literal('1'), z.literal('true'), z.literal('false')], {
-    error: (issue) => `success must be 0, 1, true or false, got ${show(issue.input)}`,
-  })
+  .union(
+    [z.boolean(), z.literal(0), z.literal(1), z.literal('0'), z.literal('1'), z.literal('true'), z.literal('false')],
+    {
+      error: (issue) => `success must be 0, 1, true or false, got ${show(issue.input)}`,
+    },
+  )
   .transform((value) => value === true || value === 1 || value === '1' || value === 'true');
 
 /** Redis Streams carry text only, so a number may come as decimal digits. */
 function milliseconds(field: string, most: number) {
   const error = (issue: { input?: unknown }) => `${field} must be a number from 0 to ${most}, got ${show(issue.input)}`;
-  const digits = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/, { error }).transform(Number);
-  return z.union([z.number({ error }), digits], { error }).pipe(z.number().min(0, { error: `${field} must be from 0 to ${most}` }).max(most, { error: `${field} must be from 0 to ${most}` }));
+  const digits = z
+    .string()
+    .regex(/^\d{1,9}(\.\d{1,6})?$/, { error })
+    .transform(Number);
+  return z.union([z.number({ error }), digits], { error }).pipe(
+    z
+      .number()
+      .min(0, { error: `${field} must be from 0 to ${most}` })
+      .max(most, { error: `${field} must be from 0 to ${most}` }),
+  );
 }
 
 const text = (field: string, most: number) =>

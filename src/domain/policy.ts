@@ -20,7 +20,7 @@ export type Policy = {
 export type Mode = 'on' | 'observe' | 'off';
 
 /** A union by `kind`, so that another kind of window is another member here and another function in Lua. */
-export type Window = { readonly kind: 'count'; /** Slots, 1 to 1,000. */ readonly size: number };
+export type Window = { readonly kind: 'count' /** Slots, 1 to 1,000. */; readonly size: number };
 
 export type BlockLength = {
   readonly forMs: number;

@@ -11,7 +11,16 @@ export type State = z.infer<typeof State>;
  * - `extended`, `shortened`: the end of a block was moved.
  * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
  */
-export const TransitionKind = z.enum(['blocked', 'relapsed', 'recovered', 'held', 'extended', 'shortened', 'half-open', 'observed']);
+export const TransitionKind = z.enum([
+  'blocked',
+  'relapsed',
+  'recovered',
+  'held',
+  'extended',
+  'shortened',
+  'half-open',
+  'observed',
+]);
 export type TransitionKind = z.infer<typeof TransitionKind>;
 
 /** One failure as the worker saw it, for alerts and for "why is it blocked". Opaque to Lua; at most 256 bytes as JSON. */

@@ -43,7 +43,10 @@ const SHAPE = /^(rediss?)(?:-(cluster|sentinel))?:\/\/(?:([^@]*)@)?([^/?]+)((?:\
 /** Splits a URL into what ioredis wants; exported for `config show` and for tests. */
 export function parseRedisUrl(url: string): Target {
   const match = SHAPE.exec(url);
-  if (!match) throw new RedisUrlError(`not a Redis URL: ${maskUrl(url)} (want redis://host:port, redis-cluster://host:port,… or redis-sentinel://host:port,…/<master>)`);
+  if (!match)
+    throw new RedisUrlError(
+      `not a Redis URL: ${maskUrl(url)} (want redis://host:port, redis-cluster://host:port,… or redis-sentinel://host:port,…/<master>)`,
+    );
   const [, scheme, topology, userInfo, hosts, path] = match;
   const nodes = hosts!.split(',').map((host) => parseNode(host, topology === 'sentinel' ? 26379 : 6379, url));
   const parts = path!.split('/').filter(Boolean);
@@ -58,7 +61,8 @@ export function parseRedisUrl(url: string): Target {
     const sentinelTls = scheme === 'rediss' ? { enableTLSForSentinelMode: true } : {};
     return { kind: 'sentinel', options: { ...options, ...sentinelTls, sentinels: nodes, name, db: database(db, url) } };
   }
-  if (nodes.length > 1) throw new RedisUrlError(`several hosts need redis-cluster:// or redis-sentinel://, got ${maskUrl(url)}`);
+  if (nodes.length > 1)
+    throw new RedisUrlError(`several hosts need redis-cluster:// or redis-sentinel://, got ${maskUrl(url)}`);
   return { kind: 'single', options: { ...options, ...nodes[0]!, db: database(parts[0], url) } };
 }
 
@@ -70,7 +74,8 @@ export function maskUrl(url: string): string {
 function parseNode(text: string, defaultPort: number, url: string): Node {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
-  if (!match || port < 1 || port > 65_535) throw new RedisUrlError(`not host:port: ${JSON.stringify(text)} in ${maskUrl(url)}`);
+  if (!match || port < 1 || port > 65_535)
+    throw new RedisUrlError(`not host:port: ${JSON.stringify(text)} in ${maskUrl(url)}`);
   return { host: match[1]!.replace(/^\[|\]$/g, ''), port };
 }
 
@@ -86,7 +91,8 @@ function credentials(userInfo: string | undefined): RedisOptions {
 
 function database(text: string | undefined, url: string): number {
   if (text === undefined) return 0;
-  if (!/^\d{1,4}$/.test(text)) throw new RedisUrlError(`a database is a number, got ${JSON.stringify(text)} in ${maskUrl(url)}`);
+  if (!/^\d{1,4}$/.test(text))
+    throw new RedisUrlError(`a database is a number, got ${JSON.stringify(text)} in ${maskUrl(url)}`);
   return Number(text);
 }
 
@@ -141,7 +147,10 @@ export async function whenReady(client: RedisClient, signal?: AbortSignal): Prom
 export async function closeRedis(client: RedisClient, withinMs = 1_000): Promise<void> {
   if (client.status === 'end') return;
   if (client.status === 'ready') {
-    await Promise.race([client.quit().catch(() => {}), new Promise((resolve) => setTimeout(resolve, withinMs).unref())]);
+    await Promise.race([
+      client.quit().catch(() => {}),
+      new Promise((resolve) => setTimeout(resolve, withinMs).unref()),
+    ]);
   }
   client.disconnect();
 }

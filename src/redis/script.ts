@@ -27,7 +27,12 @@ export function loadScript(name: string): Script {
  *
  * @throws what Redis answers; codes such as `READONLY` and `OOM` are contained in the message
  */
-export async function runScript(client: RedisClient, script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<ScriptReply> {
+export async function runScript(
+  client: RedisClient,
+  script: Script,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+): Promise<ScriptReply> {
   try {
     return (await client.evalsha(script.sha, keys.length, ...keys, ...args)) as ScriptReply;
   } catch (error) {

@@ -67,7 +67,12 @@ export type LogProgress = {
 };
 
 /** What happened to outcomes handed to {@link LogWriter.send}. Nothing is both sent and unsent; `unknown` must not be repeated. */
-export type SendResult = { readonly sent: number; readonly unsent: readonly QueuedOutcome[]; readonly unknown: number; readonly error?: Error };
+export type SendResult = {
+  readonly sent: number;
+  readonly unsent: readonly QueuedOutcome[];
+  readonly unknown: number;
+  readonly error?: Error;
+};
 
 /** An outcome that waits in the publisher: `queuedAt` is `performance.now()`, from which `agoMs` is made at send. */
 export type QueuedOutcome = { readonly outcome: Outcome; readonly queuedAt: number; readonly bytes: number };

@@ -1,0 +1,51 @@
+-- The channel in memory: what every script that can change its state begins with. Expects `stored`, the state hash as HGETALL gave it.
+-- ARGV  1 mode on|observe · 2 window size · 3 threshold in hundredths of a percent · 4 block length ms · 5 growth per relapse
+--       6 longest block ms · 7 hold ms · 8 window's life ms · 9 freshFor ms
+local policy = {
+  mode = ARGV[1], size = tonumber(ARGV[2]), threshold = tonumber(ARGV[3]),
+  blockFor = tonumber(ARGV[4]), growth = tonumber(ARGV[5]), blockMax = tonumber(ARGV[6]),
+  hold = tonumber(ARGV[7]), windowTtl = tonumber(ARGV[8]), fresh = tonumber(ARGV[9]),
+}
+local DAY = 86400000
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+-- When the block key ends: -2 there is none, -1 it has no end.
+local keyEnds = redis.call('PEXPIRETIME', KEYS[2])
+
+-- tostring() of a large number gives 1e+15.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+local fields = {}
+for i = 1, #stored, 2 do fields[stored[i]] = stored[i + 1] end
+local function number(name)
+  return tonumber(fields[name]) or 0
+end
+
+local channel = {
+  existed = #stored > 0, hadKey = keyEnds ~= -2, dirty = false, pushed = 0, transitions = {},
+  epoch = number('epoch'),       -- of the last transition
+  keyUntil = number('keyUntil'), -- the end that we gave the block key; another one means foreign hands
+  last = number('last'),         -- latest planned end of any block: the state outlives the jobs that wait for it
+  forced = number('forced'),     -- until then, held open by hand: not judged
+}
+
+-- A lane is one run of the state machine. The real one hides the channel; the shadow of mode `observe` only tells.
+local function readLane(prefix)
+  return {
+    prefix = prefix,
+    state = fields[prefix .. 'state'] or 'closed',
+    since = number(prefix .. 'since'),
+    ends = number(prefix .. 'until'), -- of the block; -1 without end, 0 when not blocked
+    hold = number(prefix .. 'hold'),  -- watched until; 0 when not watched
+    incident = fields[prefix .. 'incident'] or '',
+    trips = number(prefix .. 'trips'),
+    block = number(prefix .. 'block'), -- epoch of the last block
+    reason = fields[prefix .. 'reason'] or '',
+    actor = fields[prefix .. 'actor'] or '',
+    note = fields[prefix .. 'note'] or '',
+  }
+end
+local real, shadow = readLane(''), readLane('shadow.')

@@ -1,0 +1,65 @@
+-- Writes what the call decided: first the reads that could still fail, then the writes. Returns the outbox as it stands afterwards.
+-- `present`: how many of health, blocked, outbox and slots existed, or nil when nobody looked.
+
+local OUTBOX_KEPT = 1000
+
+local function saveLane(into, lane)
+  local values = {
+    state = lane.state, since = int(lane.since), ['until'] = int(lane.ends), hold = int(lane.hold), incident = lane.incident,
+    trips = int(lane.trips), block = int(lane.block), reason = lane.reason, actor = lane.actor, note = lane.note,
+  }
+  for name, value in pairs(values) do
+    into[#into + 1] = lane.prefix .. name
+    into[#into + 1] = value
+  end
+end
+
+local function saveState()
+  local written = {
+    'v', '1', 'epoch', int(channel.epoch), 'keyUntil', int(channel.keyUntil), 'last', int(channel.last), 'forced', int(channel.forced),
+  }
+  saveLane(written, real)
+  if shadow.block > 0 then saveLane(written, shadow) end
+  redis.call('HSET', KEYS[3], unpack(written))
+  if real.state ~= 'closed' or shadow.state ~= 'closed' then
+    if channel.existed then redis.call('PERSIST', KEYS[3]) end
+    return
+  end
+  -- Late jobs of the last block must still find the state; otherwise they would tell its end a second time.
+  local watched = math.max(real.hold, shadow.hold)
+  local expiry = math.max(now + 2 * policy.fresh, channel.last + DAY, channel.forced + 2 * policy.fresh)
+  if watched > 0 then expiry = math.max(expiry, watched + DAY) end
+  redis.call('PEXPIREAT', KEYS[3], int(expiry))
+end
+
+local function saveKey()
+  if channel.key == 'delete' then
+    redis.call('DEL', KEYS[2])
+  elseif channel.key == 'set' and real.ends == -1 then
+    redis.call('SET', KEYS[2], 'open')
+  elseif channel.key == 'set' then
+    redis.call('SET', KEYS[2], 'open', 'PXAT', int(real.ends))
+  end
+end
+
+local function save(present)
+  local window, fence = channel.window, channel.fence
+  local others = present and present - (channel.hadKey and 1 or 0) - (window and window.stored and 1 or 0) or 1
+  local outbox = (others > 0 or channel.pushed > 0) and redis.call('LRANGE', KEYS[5], 0, -1) or {}
+
+  if window then
+    window:save()
+  elseif channel.clearWindow then
+    redis.call('DEL', KEYS[1], KEYS[7])
+  end
+  if fence then fence:save() end
+  if channel.evidence then channel.evidence:save() end
+  if channel.key then saveKey() end
+  if channel.dirty then saveState() end
+  if channel.pushed > 0 then
+    local length = redis.call('RPUSH', KEYS[5], unpack(channel.transitions))
+    if length > OUTBOX_KEPT then redis.call('LTRIM', KEYS[5], -OUTBOX_KEPT, -1) end
+    for _, text in ipairs(channel.transitions) do outbox[#outbox + 1] = text end
+  end
+  return outbox
+end

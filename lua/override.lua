@@ -1,0 +1,40 @@
+#!lua
+-- The operator's hand: block or unblock, through the same door as automatic decisions.
+--
+-- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash
+-- ARGV  1-9 policy (lib/channel.lua)
+--       10 action  block | unblock
+--       11 for     ms. block: its length, 0 by policy, -1 without end. unblock: held open by hand for so long, 0 judged at once
+--       12 actor   text · 13 note text
+-- Reply { transitions pushed by this call, next due in ms (0 never, -1 unknown), Redis time in ms, blocked now, until in ms, outbox … }
+local stored = redis.call('HGETALL', KEYS[3])
+
+-- include lib/channel.lua
+-- include lib/move.lua
+-- include lib/due.lua
+-- include lib/save.lua
+
+local action, length, hand = ARGV[10], tonumber(ARGV[11]), { actor = ARGV[12], note = ARGV[13] }
+
+due()
+
+if action == 'block' then
+  local ends = nil
+  if length == -1 then ends = -1 elseif length > 0 then ends = now + length end
+  channel.forced, channel.dirty = 0, true
+  if real.state == 'open' then
+    ends = ends or now + blockLength(real.trips)
+    keyEnds, channel.keyUntil, channel.key = ends, ends, 'set'
+    moveEnd(ends, 'manual', hand)
+  else
+    open(real, now, 'manual', ends, nil, hand)
+  end
+elseif action == 'unblock' then
+  if length > 0 then channel.forced, channel.dirty = now + length, true end
+  if real.state == 'open' then close(real, now, 'manual', hand) end
+end
+
+local outbox = save()
+local reply = { channel.pushed, nextDue(), now, real.state == 'open' and 1 or 0, int(real.ends) }
+for _, text in ipairs(outbox) do reply[#reply + 1] = text end
+return reply

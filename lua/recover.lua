@@ -1,0 +1,30 @@
+#!lua
+-- Takes what is due in a channel and hands back its outbox. Of any number of watchers that call it, one moves the channel.
+--
+-- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash
+-- ARGV  1-9 policy (lib/channel.lua)
+--       10 block     epoch of the block whose end a job waits for; 0 for a sweep
+--       11 ends      ms, the planned end of that block
+--       12 incident  text · 13 trips · 14 blockedAt ms: the job's own data, for a state that was lost
+-- Reply { transitions pushed by this call, next due in ms (0 never, -1 unknown), Redis time in ms, outbox … }
+local stored = redis.call('HGETALL', KEYS[3])
+
+-- include lib/channel.lua
+-- include lib/move.lua
+-- include lib/due.lua
+-- include lib/save.lua
+
+local job = { block = tonumber(ARGV[10]), ends = tonumber(ARGV[11]), incident = ARGV[12], trips = tonumber(ARGV[13]), since = tonumber(ARGV[14]) }
+
+if job.block > 0 and not channel.existed and keyEnds == -2 then
+  -- A failover or a flush took state and key with it. People were told of the block, so they are told of its end.
+  channel.epoch = job.block
+  real.state, real.since, real.ends, real.block, real.incident, real.trips = 'open', job.since, job.ends, job.block, job.incident, job.trips
+  close(real, math.min(now, job.ends), 'state lost')
+end
+due()
+
+local outbox = save()
+local reply = { channel.pushed, nextDue(), now }
+for _, text in ipairs(outbox) do reply[#reply + 1] = text end
+return reply

@@ -1,0 +1,29 @@
+#!lua
+-- Removes announced transitions from the outbox, by epoch and never by count: another may have been pushed meanwhile.
+--
+-- KEYS  1 outbox list · 2 state hash
+-- ARGV  1… epochs, as text
+-- Reply { transitions left, next due in ms (0 plainly closed, -1 unknown), Redis time in ms }
+local announced = {}
+for _, epoch in ipairs(ARGV) do announced[epoch] = true end
+
+local left = 0
+for _, text in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  local ok, t = pcall(cjson.decode, text)
+  if ok and type(t) == 'table' and announced[t.epoch] then
+    redis.call('LREM', KEYS[1], 1, text)
+  else
+    left = left + 1
+  end
+end
+
+local lanes = redis.call('HMGET', KEYS[2], 'state', 'until', 'hold', 'shadow.state', 'shadow.until', 'shadow.hold')
+local at = 0
+for i = 1, 4, 3 do
+  local mine = 0
+  if lanes[i] and lanes[i] ~= 'closed' then mine = tonumber(lanes[i + 1]) or -1 else mine = tonumber(lanes[i + 2] or 0) or 0 end
+  if mine ~= 0 and (at == 0 or at == -1 or (mine ~= -1 and mine < at)) then at = mine end
+end
+
+local time = redis.call('TIME')
+return { left, at, tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) }

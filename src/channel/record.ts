@@ -1,0 +1,73 @@
+import type { ChannelBatch, RecordResult } from '../domain/batch.js';
+import type { Policy } from '../domain/policy.js';
+import type { Transition } from '../domain/transition.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript, runScript } from '../redis/script.js';
+import { readOutbox, splitReply } from './outbox.js';
+import { policyArgs } from './policy-args.js';
+
+const script = loadScript('record');
+
+/** What one call did, and every transition that is not yet announced: the newest `result.pushed` of them are this call's own. */
+export type Recorded = { readonly result: RecordResult; readonly outbox: readonly Transition[] };
+
+const HEALTHY: Recorded = {
+  result: {
+    pushed: 0,
+    blocked: false,
+    recorded: 0,
+    succeeded: 0,
+    counted: 0,
+    duplicate: 0,
+    late: 0,
+    stale: 0,
+    blockedDropped: 0,
+    overridden: 0,
+    clipped: 0,
+  },
+  outbox: [],
+};
+
+/**
+ * Judges one channel's outcomes of one batch, atomically. Repeating a call is safe: positions at or below the fence change nothing,
+ * and what it decided the first time is still in the outbox. Must not be called for a channel in mode `off`.
+ *
+ * @throws what Redis answers; `WRONGTYPE` (see `isIncurable`) is the only error that repeating cannot cure
+ */
+export async function record(
+  client: RedisClient,
+  keys: Keys,
+  channel: string,
+  policy: Policy,
+  freshForMs: number,
+  batch: ChannelBatch,
+): Promise<Recorded> {
+  const args = [
+    ...policyArgs(policy, freshForMs),
+    batch.results,
+    batch.partition,
+    JSON.stringify(batch.entries),
+    batch.times.length === 0 ? '' : JSON.stringify(batch.times),
+    batch.evidence.length === 0 ? '' : JSON.stringify(batch.evidence),
+  ];
+  const reply = await runScript(client, script, keys.channel(channel), args);
+  if (reply === 0) return { ...HEALTHY, result: { ...HEALTHY.result, counted: batch.results.length } };
+  const { numbers, texts } = splitReply(reply, 11);
+  const [pushed, blocked, recorded, succeeded, counted, duplicate, late, stale, blockedDropped, overridden, clipped] =
+    numbers as [number, number, number, number, number, number, number, number, number, number, number];
+  const result = {
+    pushed,
+    blocked: blocked === 1,
+    recorded,
+    succeeded,
+    counted,
+    duplicate,
+    late,
+    stale,
+    blockedDropped,
+    overridden,
+    clipped,
+  };
+  return { result, outbox: readOutbox(channel, texts) };
+}

@@ -1,0 +1,47 @@
+/**
+ * One channel's outcomes of one batch, in order, as the script and the model take them.
+ */
+export type ChannelBatch = {
+  /** Names the fence: `<transport>/<topic or stream>/<n>/<generation>`, or `direct/<random>`. */
+  readonly partition: string;
+  /** One character an outcome: `1` success, `0` failure, `2` a success that may have been sent before (direct mode). */
+  readonly results: string;
+  /** `[position, arrival in ms or 0 for "now", outcomes in it]`, positions ascending. */
+  readonly entries: readonly (readonly [position: string, arrivalMs: number, outcomes: number])[];
+  /** `[agoMs, durationMs, agoMs, durationMs, …]`, one pair an outcome; empty when all are 0. */
+  readonly times: readonly number[];
+  /** One text per failure, in order, at most 256 bytes each. */
+  readonly evidence: readonly string[];
+};
+
+/** What a call of `record` did. */
+export type RecordResult = {
+  /** Transitions that this very call decided (not those found in the outbox). */
+  readonly pushed: number;
+  /** The channel is blocked after the call. */
+  readonly blocked: boolean;
+  /** The window after the call, or the one that decided if the call blocked: slots recorded, successes among them; 0, 0 while healthy. */
+  readonly recorded: number;
+  readonly succeeded: number;
+  /** Outcomes by what became of them. `blockedDropped`: arrived while blocked. `clipped`: arrival lay in Redis's future. */
+  readonly counted: number;
+  readonly duplicate: number;
+  readonly late: number;
+  readonly stale: number;
+  readonly blockedDropped: number;
+  readonly overridden: number;
+  readonly clipped: number;
+};
+
+const position = /^(\d+)(?:-(\d+))?$/;
+
+/** Whether position `a` lies behind `b`. Digits are compared as text: stream ids and offsets have up to 64 bits. */
+export function isAfter(a: string, b: string): boolean {
+  const [, a1 = '', a2 = '0'] = position.exec(a) ?? [];
+  const [, b1 = '', b2 = '0'] = position.exec(b) ?? [];
+  return a1 === b1 ? above(a2, b2) : above(a1, b1);
+}
+
+function above(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}

@@ -1,0 +1,135 @@
+import type { Redis } from 'ioredis';
+import { readOutbox, splitReply } from '../../src/channel/outbox.js';
+import { policyArgs } from '../../src/channel/policy-args.js';
+import type { ChannelBatch, RecordResult } from '../../src/domain/batch.js';
+import type { Policy } from '../../src/domain/policy.js';
+import type { Transition } from '../../src/domain/transition.js';
+import type { Keys } from '../../src/redis/keys.js';
+import { loadScript, type ScriptReply } from '../../src/redis/script.js';
+
+/**
+ * The real scripts on a real Redis under a clock of the test's own: only the text `redis.call('TIME')` is replaced. The clock runs
+ * ahead of the server's, so what expires by it is deleted here, where the server would have done so.
+ */
+export class ClockedChannel {
+  readonly #client: Redis;
+  readonly #keys: readonly string[];
+  readonly #channel: string;
+  readonly #freshForMs: number;
+
+  constructor(client: Redis, keys: Keys, channel: string, freshForMs: number) {
+    this.#client = client;
+    this.#keys = keys.channel(channel);
+    this.#channel = channel;
+    this.#freshForMs = freshForMs;
+  }
+
+  async record(policy: Policy, batch: ChannelBatch, now: number): Promise<RecordResult> {
+    const times = batch.times.length === 0 ? '' : JSON.stringify(batch.times);
+    const evidence = batch.evidence.length === 0 ? '' : JSON.stringify(batch.evidence);
+    const reply = await this.#run('record', policy, now, [
+      batch.results,
+      batch.partition,
+      JSON.stringify(batch.entries),
+      times,
+      evidence,
+    ]);
+    const zero = {
+      pushed: 0,
+      blocked: false,
+      recorded: 0,
+      succeeded: 0,
+      counted: 0,
+      duplicate: 0,
+      late: 0,
+      stale: 0,
+      blockedDropped: 0,
+      overridden: 0,
+      clipped: 0,
+    };
+    if (reply === 0) return zero;
+    const [pushed, blocked, recorded, succeeded, counted, duplicate, late, stale, blockedDropped, overridden, clipped] =
+      splitReply(reply, 11).numbers as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ];
+    return {
+      pushed,
+      blocked: blocked === 1,
+      recorded,
+      succeeded,
+      counted,
+      duplicate,
+      late,
+      stale,
+      blockedDropped,
+      overridden,
+      clipped,
+    };
+  }
+
+  async recover(policy: Policy, now: number): Promise<number> {
+    return splitReply(await this.#run('recover', policy, now, [0, 0, '', 1, 0]), 3).numbers[1]!;
+  }
+
+  async override(policy: Policy, now: number, action: 'block' | 'unblock', forMs: number): Promise<void> {
+    await this.#run('override', policy, now, [action, forMs, 'ann', 'because']);
+  }
+
+  async takeTransitions(): Promise<Transition[]> {
+    const outbox = this.#keys[4]!;
+    const texts = await this.#client.lrange(outbox, 0, -1);
+    await this.#client.del(outbox);
+    return readOutbox(this.#channel, texts);
+  }
+
+  async view(now: number) {
+    await this.expire(now);
+    const [health, blocked, state] = this.#keys as [string, string, string];
+    const [slots, keyThere, fields] = await Promise.all([
+      this.#client.lrange(health, 0, -1),
+      this.#client.exists(blocked),
+      this.#client.hgetall(state),
+    ]);
+    return {
+      state: fields.state ?? 'closed',
+      blocked: keyThere === 1,
+      since: Number(fields.since ?? 0),
+      until: Number(fields.until ?? 0),
+      window: slots.map((slot) => slot === '1'),
+      epoch: Number(fields.epoch ?? 0),
+      shadow: fields['shadow.state'] ?? 'closed',
+    };
+  }
+
+  /** Deletes what would have expired. Not the block key: a script must see an end that nobody has noticed yet. */
+  async expire(now: number): Promise<void> {
+    const [health, , state, fence, , evidence] = this.#keys as [string, string, string, string, string, string];
+    for (const key of [health, state, fence, evidence]) {
+      const at = await this.#client.pexpiretime(key);
+      if (at >= 0 && at <= now) await this.#client.del(key);
+    }
+  }
+
+  async #run(name: string, policy: Policy, now: number, args: (string | number)[]): Promise<ScriptReply> {
+    await this.expire(now);
+    const clock = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
+    const source = loadScript(name).source.replaceAll("redis.call('TIME')", clock);
+    return (await this.#client.eval(
+      source,
+      this.#keys.length,
+      ...this.#keys,
+      ...policyArgs(policy, this.#freshForMs),
+      ...args,
+    )) as ScriptReply;
+  }
+}

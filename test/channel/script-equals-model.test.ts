@@ -1,0 +1,132 @@
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ChannelBatch } from '../../src/domain/batch.js';
+import { ChannelModel } from '../../src/domain/channel-model.js';
+import type { Policy } from '../../src/domain/policy.js';
+import { Keys } from '../../src/redis/keys.js';
+import { sharedRedisUrl, uniquePrefix } from '../support/redis.js';
+import { ClockedChannel } from './clocked-channel.js';
+
+const FRESH_MS = 50_000;
+const START = Math.floor(Date.now() / 1000) * 1000 + 365 * 86_400_000;
+
+const policy = fc.record({
+  mode: fc.constantFrom('on' as const, 'on' as const, 'observe' as const),
+  window: fc.record({ kind: fc.constant('count' as const), size: fc.integer({ min: 1, max: 12 }) }),
+  successRate: fc.constantFrom(0, 5_000, 6_000, 7_000, 8_000, 9_999, 10_000),
+  block: fc.record({
+    forMs: fc.integer({ min: 1, max: 40_000 }),
+    growth: fc.constantFrom(1, 2),
+    maxMs: fc.constantFrom(60_000, 100_000),
+  }),
+  holdMs: fc.constantFrom(0, 20_000, 60_000),
+  ignore: fc.constant([]),
+}) satisfies fc.Arbitrary<Policy>;
+
+type Entry = { arrivedAgo: number; outcomes: { code: string; ago: number; duration: number }[] };
+const outcome = fc.record({
+  code: fc.constantFrom('0', '0', '1', '1', '1', '2'),
+  ago: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 60_000 })),
+  duration: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 30_000 })),
+});
+const entry: fc.Arbitrary<Entry> = fc.record({
+  arrivedAgo: fc.integer({ min: -5, max: 8_000 }),
+  outcomes: fc.array(outcome, { minLength: 1, maxLength: 5 }),
+});
+
+type Step =
+  | { do: 'record'; partition: number; from: number; fresh: Entry[]; wait: number; rules: number }
+  | { do: 'recover'; wait: number; rules: number }
+  | { do: 'override'; action: 'block' | 'unblock'; forMs: number; wait: number; rules: number };
+const wait = fc.oneof(
+  { weight: 5, arbitrary: fc.integer({ min: 0, max: 3_000 }) },
+  fc.integer({ min: 0, max: 70_000 }),
+  fc.constant(86_400_000),
+);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('record' as const),
+      partition: fc.integer({ min: 0, max: 2 }),
+      from: fc.integer({ min: 0, max: 6 }),
+      fresh: fc.array(entry, { minLength: 1, maxLength: 3 }),
+      wait,
+      rules: fc.integer({ min: 0, max: 9 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('recover' as const), wait, rules: fc.constant(9) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('override' as const),
+      action: fc.constantFrom('block' as const, 'unblock' as const),
+      forMs: fc.constantFrom(0, -1, 5_000),
+      wait,
+      rules: fc.constant(9),
+    }),
+  },
+);
+
+function toBatch(partition: number, entries: { position: number; arrival: number; entry: Entry }[]): ChannelBatch {
+  const outcomes = entries.flatMap(({ entry }) => entry.outcomes);
+  return {
+    partition: `test/log/${partition}/0`,
+    results: outcomes.map(({ code }) => code).join(''),
+    entries: entries.map(({ position, arrival, entry }) => [String(position), arrival, entry.outcomes.length]),
+    times: outcomes.flatMap(({ ago, duration }) => [ago, duration]),
+    evidence: outcomes.filter(({ code }) => code === '0').map((_, i) => JSON.stringify({ at: i, code: `E${i}` })),
+  };
+}
+
+describe('the scripts and the pure model', () => {
+  let client: Redis;
+  beforeAll(() => {
+    client = new Redis(sharedRedisUrl());
+  });
+  afterAll(() => client.quit());
+
+  it('agree on every reply, every key and every transition, call by call, through any history', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(policy, { minLength: 1, maxLength: 2 }),
+        fc.array(step, { minLength: 1, maxLength: 25 }),
+        async (policies, steps) => {
+          const script = new ClockedChannel(client, new Keys(uniquePrefix()), 'C', FRESH_MS);
+          const model = new ChannelModel('C', FRESH_MS);
+          const logs: { position: number; arrival: number; entry: Entry }[][] = [[], [], []];
+          let now = START;
+          let rules = policies[0]!;
+          for (const move of steps) {
+            now += move.wait;
+            if (move.rules === 0) rules = policies.at(-1)!;
+            if (move.do === 'record') {
+              const log = logs[move.partition]!;
+              for (const one of move.fresh)
+                log.push({ position: log.length, arrival: now - one.arrivedAgo, entry: one });
+              // Read again from up to six entries back: what a restart or a rebalance does.
+              const batch = toBatch(move.partition, log.slice(Math.max(0, log.length - move.fresh.length - move.from)));
+              const got = await script.record(rules, batch, now);
+              const want = model.record(rules, batch, now);
+              expect(got).toEqual(want);
+            } else if (move.do === 'recover') {
+              expect(await script.recover(rules, now)).toBe(model.recover(rules, now));
+            } else {
+              await script.override(rules, now, move.action, move.forMs);
+              model[move.action](
+                rules,
+                now,
+                { actor: 'ann', note: 'because' },
+                Math.max(move.forMs, move.action === 'block' ? -1 : 0),
+              );
+            }
+            expect(await script.takeTransitions()).toEqual(model.takeTransitions());
+            expect(await script.view(now)).toEqual(model.view(now));
+          }
+        },
+      ),
+      { numRuns: Number(process.env.FUSELINE_PROPERTY_RUNS ?? 300) },
+    );
+  }, 120_000);
+});
