@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ChannelBatch } from '../../src/domain/batch.js';
+import { ChannelModel } from '../../src/domain/channel-model.js';
+import type { Policy } from '../../src/domain/policy.js';
+
+/** Short times, so that a history of sixty steps crosses blocks, holds, staleness and expiry of the window and the fence. */
+const POLICY: Policy = {
+  mode: 'on',
+  window: { kind: 'count', size: 5 },
+  successRate: 6_000,
+  block: { forMs: 40, growth: 1, maxMs: 40 },
+  holdMs: 60,
+  ignore: [],
+};
+const FRESH_MS = 50;
+
+type Entry = { outcomes: { success: boolean; duration: number; ago: number }[] };
+type Logged = Entry & { position: number; arrival: number };
+
+const outcomeOf = (failing: number) =>
+  fc.record({
+    success: fc.integer({ min: 0, max: 9 }).map((n) => n >= failing),
+    duration: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 30 })),
+    ago: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 40 })),
+  });
+const history = fc.constantFrom(1, 3, 6, 9).chain((failing) => {
+  const entry = fc.record({ outcomes: fc.array(outcomeOf(failing), { minLength: 1, maxLength: 3 }) });
+  return fc.array(
+    fc.record({
+      wait: fc.oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 6 }) }, fc.integer({ min: 1, max: 40 })),
+      appended: fc.array(fc.record({ partition: fc.integer({ min: 0, max: 2 }), entry }), { maxLength: 3 }),
+      partition: fc.integer({ min: 0, max: 2 }),
+      /** Share of what is unread that is read now, in tenths; 0 replays only. */
+      read: fc.integer({ min: 0, max: 10 }),
+      /** Where a replay begins and ends, in tenths of what was read before. */
+      replay: fc.tuple(fc.integer({ min: 0, max: 10 }), fc.integer({ min: 0, max: 10 })),
+      sweep: fc.integer({ min: 0, max: 4 }).map((n) => n === 0),
+    }),
+    { minLength: 5, maxLength: 60 },
+  );
+});
+
+function toBatch(partition: number, entries: readonly Logged[]): ChannelBatch {
+  const outcomes = entries.flatMap((entry) => entry.outcomes);
+  return {
+    partition: `memory/log/${partition}/0`,
+    results: outcomes.map(({ success }) => (success ? '1' : '0')).join(''),
+    entries: entries.map(({ position, arrival, outcomes: { length } }) => [String(position), arrival, length]),
+    times: outcomes.flatMap(({ ago, duration }) => [ago, duration]),
+    evidence: [],
+  };
+}
+
+describe('a batch', () => {
+  it('gives exactly what its outcomes give one at a time, however often it is read again, whole, in part or cut at other boundaries', () => {
+    fc.assert(
+      fc.property(history, (steps) => {
+        const reference = new ChannelModel('C', FRESH_MS);
+        const subject = new ChannelModel('C', FRESH_MS);
+        const logs: Logged[][] = [[], [], []];
+        const done = [0, 0, 0];
+        let now = 1_000;
+        for (const step of steps) {
+          now += step.wait;
+          for (const { partition, entry } of step.appended) {
+            const log = logs[partition]!;
+            log.push({ ...entry, position: log.length, arrival: now });
+          }
+          now += 1;
+          const p = step.partition;
+          const log = logs[p]!;
+          const read = done[p]!;
+          const unread = Math.ceil(((log.length - read) * step.read) / 10);
+          const [a, b] = step.replay.map((tenths) => Math.floor((read * tenths) / 10)).sort((x, y) => x - y) as [
+            number,
+            number,
+          ];
+          for (const one of log.slice(read, read + unread)) reference.record(POLICY, toBatch(p, [one]), now);
+          const batch = unread > 0 ? log.slice(b, read + unread) : log.slice(a, b);
+          if (batch.length > 0) subject.record(POLICY, toBatch(p, batch), now);
+          done[p] = read + unread;
+          if (step.sweep) for (const model of [reference, subject]) model.recover(POLICY, now);
+          const seen = [reference, subject].map((model) => {
+            model.recover(POLICY, now);
+            return {
+              view: model.view(now),
+              told: model.takeTransitions().map(({ kind, at, epoch }) => ({ kind, at, epoch })),
+            };
+          });
+          expect(seen[1]).toEqual(seen[0]);
+        }
+      }),
+      { numRuns: Number(process.env.FUSELINE_REPLAY_RUNS ?? 3_000) },
+    );
+  }, 60_000);
+});
