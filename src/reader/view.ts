@@ -1,0 +1,134 @@
+import type { ChannelRead, StoredState } from '../channel/snapshot.js';
+import type { State, Transition, TransitionKind } from '../domain/transition.js';
+
+/** What this process believes about one channel. Times are Redis ms. */
+export type View = {
+  readonly channel: string;
+  /** Of the newest transition known; 0: none. Never goes back. */
+  epoch: number;
+  /** Of the newest `observed`: the shadow lane's epochs are its own. */
+  shadowEpoch: number;
+  state: State;
+  blocked: boolean;
+  since: number;
+  /** End of the state as people see it; -1: no end, 0: none. */
+  until: number;
+  /** When the block key goes, which is what ends a block here; -1: never, 0: no block. */
+  endsAt: number;
+  reason: string;
+  incident: string;
+  trips: number;
+  actor?: string;
+  note?: string;
+  /** `performance.now()` when the epoch was learned: a read begun earlier may be older than what we know. */
+  learnedAt: number;
+};
+
+export function newView(channel: string): View {
+  const none = { epoch: 0, shadowEpoch: 0, since: 0, until: 0, endsAt: 0, trips: 0, learnedAt: 0 };
+  return { channel, state: 'closed', blocked: false, reason: '', incident: '', ...none };
+}
+
+/**
+ * Takes a transition of the feed over, if it is newer than the view. False: it is not, and must not be told either. `held` and
+ * `observed` leave visibility as it is.
+ */
+export function applyTransition(view: View, transition: Transition, nowMs: number, localMs: number): boolean {
+  const { kind, epoch, to, until } = transition;
+  if (kind === 'observed') {
+    if (epoch <= view.shadowEpoch) return false;
+    view.shadowEpoch = epoch;
+    return true;
+  }
+  if (epoch <= view.epoch) return false;
+  const { incident, trips } = transition;
+  Object.assign(view, { epoch, incident, trips, learnedAt: localMs });
+  if (kind === 'held') return true;
+  const { reason, actor, note } = transition;
+  const moved = kind === 'extended' || kind === 'shortened';
+  const blocked = to !== 'closed' && (until === -1 || until > nowMs);
+  Object.assign(view, {
+    state: to,
+    blocked,
+    until,
+    endsAt: blocked ? until : 0,
+    since: moved ? view.since : transition.at,
+  });
+  // A moved end keeps what the block was for: whoever extends a failing channel by hand did not block it by hand.
+  if (!moved || view.reason === '') Object.assign(view, { reason, actor, note });
+  return true;
+}
+
+/** True where the read may be older than what the view knows already: it began before the newer epoch was learned. */
+export function isOvertaken(view: View, read: ChannelRead, begunAt: number): boolean {
+  return (read.state?.epoch ?? 0) < view.epoch && begunAt <= view.learnedAt;
+}
+
+/**
+ * Makes the view what Redis holds. The block key alone decides about presence: deleted by hand is not blocked, set by a foreign hand
+ * is. An older epoch than ours, read later, means that Redis lost writes: presence follows, the epoch stays, so that nothing is told
+ * a second time.
+ */
+export function applyRead(view: View, read: ChannelRead, localMs: number): void {
+  const { state, blockKey } = read;
+  const foreign = blockKey !== undefined && (state === undefined || state.state === 'closed');
+  const epoch = state?.epoch ?? 0;
+  if (epoch > view.epoch) Object.assign(view, { epoch, learnedAt: localMs });
+  view.blocked = blockKey !== undefined;
+  view.endsAt = blockKey?.endsAt ?? 0;
+  view.until = blockKey ? shownUntil(state, blockKey.endsAt) : 0;
+  view.state = foreign ? (blockKey.value === 'half-open' ? 'half-open' : 'open') : (state?.state ?? 'closed');
+  view.reason = foreign ? 'external' : (state?.reason ?? '');
+  const { since = 0, incident = '', trips = 0, actor, note } = state ?? {};
+  Object.assign(view, { since, incident, trips, actor, note });
+}
+
+/** A foreign hand that moved the key's expiry moved the end by as much. */
+function shownUntil(state: StoredState | undefined, endsAt: number): number {
+  if (state === undefined || state.state === 'closed' || endsAt === -1 || state.until <= 0) return endsAt;
+  return state.until + endsAt - state.keyUntil;
+}
+
+/** A person decided, so the floor must not overrule: blocked by command, or by a key without an end. */
+export function isByHand(view: View): boolean {
+  return (view.state === 'open' && view.reason === 'manual') || view.endsAt === -1;
+}
+
+/**
+ * The transition that the feed did not bring, made from the state that shows it. Evidence and counts are not known; where several
+ * were missed, it is the last.
+ */
+export function missedTransition(before: View | undefined, read: ChannelRead & { state: StoredState }): Transition {
+  const { state, channel } = read;
+  const kind = missedKind(before, state);
+  const moved = kind === 'extended' || kind === 'shortened' || kind === 'held';
+  return {
+    v: 1,
+    kind,
+    channel,
+    epoch: state.epoch,
+    at: moved ? state.epoch : state.since,
+    from: moved ? state.state : before && before.state !== state.state ? before.state : otherState(state.state),
+    to: state.state,
+    until: state.state === 'closed' ? 0 : state.until,
+    reason: state.reason,
+    actor: state.actor,
+    note: state.note,
+    incident: state.incident,
+    trips: state.trips,
+    block: state.block,
+    blockedAt: state.blockedAt,
+    evidence: [],
+  };
+}
+
+function missedKind(before: View | undefined, state: StoredState): TransitionKind {
+  const unchanged = before?.state === state.state && before.since === state.since;
+  if (state.state === 'half-open') return 'half-open';
+  if (state.state === 'closed') return unchanged ? 'held' : 'recovered';
+  if (unchanged)
+    return before.until !== -1 && (state.until === -1 || state.until > before.until) ? 'extended' : 'shortened';
+  return state.trips > 1 ? 'relapsed' : 'blocked';
+}
+
+const otherState = (state: State): State => (state === 'closed' ? 'open' : 'closed');
