@@ -1,5 +1,5 @@
 import type { Policy } from '../domain/policy.js';
-import type { Transition } from '../domain/transition.js';
+import type { BlockEnd, Transition } from '../domain/transition.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/script.js';
@@ -8,16 +8,6 @@ import { policyArgs } from './policy-args.js';
 
 const recoverScript = loadScript('recover');
 const settleScript = loadScript('settle');
-
-/** What a recovery job knows of its block, so that an end can be told even when Redis lost the state. Times in ms. */
-export type BlockEnd = {
-  readonly channel: string;
-  readonly block: number;
-  readonly until: number;
-  readonly incident: string;
-  readonly trips: number;
-  readonly blockedAt: number;
-};
 
 /**
  * What a look at a channel found. `dueAt`: when to look next, Redis ms; 0 when nothing is left to wait for, -1 when only foreign

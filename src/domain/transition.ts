@@ -32,6 +32,19 @@ export const Evidence = z.object({
 });
 export type Evidence = z.infer<typeof Evidence>;
 
+/** What a recovery job knows of its block, so that an end can be told even when Redis lost the state. Times in Redis ms. */
+export const BlockEnd = z.object({
+  channel: z.string(),
+  /** Epoch of the block. */
+  block: z.number(),
+  /** Its planned end. */
+  until: z.number(),
+  incident: z.string(),
+  trips: z.number(),
+  blockedAt: z.number(),
+});
+export type BlockEnd = z.infer<typeof BlockEnd>;
+
 /** Lua writes every field as text; a number comes back as one. */
 const int = z.coerce.number().int();
 

@@ -1,4 +1,4 @@
-import type { Transition } from '../domain/transition.js';
+import type { BlockEnd, Transition } from '../domain/transition.js';
 import type { RedisClient } from '../redis/client.js';
 import { jobId, notifyJobId } from './job-id.js';
 import { type JobQueue, openQueue } from './queue.js';
@@ -11,13 +11,10 @@ export function deliverQueue(receiver: string): `deliver-${string}` {
   return `deliver-${receiver}`;
 }
 
-/** What a recovery job knows by itself, should state and block key be lost. `block` is the epoch of the block, `until` its end. */
-export type RecoveryData = { readonly channel: string; readonly block: number; readonly until: number };
-
 /** Every queue that this process adds jobs to, each opened when it is first used. */
 export type Queues = {
   /** A look at the channel when its block ends. The id holds `until`, so that a moved end gets a job of its own. */
-  addRecovery(job: RecoveryData & { readonly delayMs: number }): Promise<void>;
+  addRecovery(job: BlockEnd & { readonly delayMs: number }): Promise<void>;
   /** Makes a transition known to people. Idempotent: see `notifyJobId`. */
   addNotify(transition: Transition): Promise<void>;
   /** Any queue by name, to add jobs or a scheduler. */

@@ -122,7 +122,7 @@ describe('a queue', () => {
 
   it('makes one recovery job per block and end, whoever adds it', async () => {
     const { queues } = queueHarness();
-    const block = { channel: 'A', block: 5, until: 99, delayMs: 60_000 };
+    const block = { channel: 'A', block: 5, until: 99, delayMs: 60_000, incident: '1', trips: 1, blockedAt: 1 };
     await Promise.all([1, 2, 3].map(() => queues.addRecovery(block)));
     await queues.addRecovery({ ...block, until: 120 });
     expect((await queues.queue('recovery').counts()).delayed).toBe(2);

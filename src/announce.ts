@@ -1,0 +1,105 @@
+import { mark, reschedule } from './channel/agenda.js';
+import { appendToFeed } from './channel/feed.js';
+import { appendIncident } from './channel/incidents.js';
+import { settle } from './channel/recover.js';
+import type { Transition } from './domain/transition.js';
+import type { Log } from './observe/log.js';
+import type { Count } from './observe/metrics.js';
+import type { Queues } from './queue/queues.js';
+import type { RedisClient } from './redis/client.js';
+import { withDeadline } from './redis/deadline.js';
+import type { Keys } from './redis/keys.js';
+
+/** How long a channel that is not plainly closed goes without a look: other programs may delete or move its block key. */
+export const LOOK_EVERY_MS = 5_000;
+/** A marked channel that is plainly closed stays this long: direct mode marks before it calls. */
+const SECOND_LOOK_MS = 10_000;
+const DEADLINE_MS = 2_000;
+
+/** `pushed`: how many of `outbox`, the newest, the caller's own script call decided; it alone counts and logs them. */
+export type Decided = { readonly pushed: number; readonly outbox: readonly Transition[] };
+
+export type Announcer = {
+  /** Puts channels on the agenda, due at once; resolves to their scores. After it no transition of theirs can be lost. */
+  mark(channels: readonly string[]): Promise<string[]>;
+  /**
+   * Makes the transitions of a marked channel known: feed, history, recovery and alert jobs; then settles the outbox and sets the next
+   * look. Never rejects: what fails is logged, the channel stays due, and a sweep does it again.
+   *
+   * @returns true when nothing is left to do
+   */
+  announce(channel: string, score: string, decided: Decided): Promise<boolean>;
+  /** Sets the next look of a channel whose outbox is empty. `dueAt`, `nowMs`: see `Look`. */
+  reschedule(channel: string, score: string, dueAt: number, nowMs: number): Promise<void>;
+};
+
+export type AnnouncerOptions = {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly queues: Pick<Queues, 'addRecovery' | 'addNotify'>;
+  readonly log: Log;
+  readonly count: Count;
+};
+
+/** Joins agenda, feed and queues: every flow that can take a transition (intake, watcher, direct mode, the operator) ends here. */
+export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerOptions): Announcer {
+  async function tell(transition: Transition, nowMs: number): Promise<void> {
+    await withDeadline(appendToFeed(client, keys, transition), DEADLINE_MS, 'the append to the feed');
+    await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
+    if (transition.to === 'open' && transition.until > 0) {
+      const { channel, block, until, incident, trips, blockedAt } = transition;
+      await queues.addRecovery({
+        channel,
+        block,
+        until,
+        incident,
+        trips,
+        blockedAt,
+        delayMs: Math.max(0, until - nowMs),
+      });
+    }
+    await queues.addNotify(transition);
+  }
+
+  async function setNext(channel: string, score: string, dueAt: number, nowMs: number): Promise<boolean> {
+    const soon = nowMs + LOOK_EVERY_MS;
+    const marked = score.startsWith('-');
+    const at = dueAt > 0 ? Math.min(dueAt, soon) : dueAt === -1 ? soon : marked ? nowMs + SECOND_LOOK_MS : 0;
+    return await withDeadline(reschedule(client, keys, channel, score, at), DEADLINE_MS, 'the agenda');
+  }
+
+  return {
+    mark: (channels) => withDeadline(mark(client, keys, channels), DEADLINE_MS, 'the agenda'),
+
+    async announce(channel, score, { pushed, outbox }) {
+      for (const transition of outbox.slice(outbox.length - pushed)) {
+        count('circuit_breaker_state_changes_total', { channel, kind: transition.kind });
+        const { kind, epoch, incident, reason, until, trips } = transition;
+        log.info({ channel, kind, epoch, incident, reason, until, trips }, `channel ${kind}`);
+      }
+      try {
+        const [seconds] = await withDeadline(client.time(), DEADLINE_MS, 'TIME');
+        for (const transition of outbox) await tell(transition, Number(seconds) * 1000);
+        count('fuseline_announcements_total', { result: 'told' }, outbox.length);
+        const epochs = outbox.map(({ epoch }) => epoch);
+        const { left, dueAt, nowMs } = await withDeadline(
+          settle(client, keys, channel, epochs),
+          DEADLINE_MS,
+          'settle.lua',
+        );
+        return left === 0 && (await setNext(channel, score, dueAt, nowMs));
+      } catch (error) {
+        count('fuseline_announcements_total', { result: 'failed' });
+        log.warn(
+          { channel, err: error },
+          'a transition could not be announced yet: it stays in the outbox, the next sweep tries again',
+        );
+        return false;
+      }
+    },
+
+    async reschedule(channel, score, dueAt, nowMs) {
+      await setNext(channel, score, dueAt, nowMs);
+    },
+  };
+}

@@ -1,0 +1,12 @@
+import { type Logger, pino } from 'pino';
+
+/** What a flow asks of a logger: pino's own, or anything of the same shape. */
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>;
+
+/** JSON lines on standard output, one per event. Never given a secret, nor a URL's path. */
+export function createLogger(level: string, role: string): Logger {
+  return pino({ level, base: { role, pid: process.pid } });
+}
+
+/** For those who want none. */
+export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
