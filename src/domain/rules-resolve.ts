@@ -39,21 +39,17 @@ export function policyResolver(document: RulesDocument): (channel: string) => Po
   };
 }
 
+/** Every place of a document in which thresholds and times stand. */
+export function policyRules(document: RulesDocument): [path: string[], rule: PolicyRule][] {
+  const within = (section: 'policies' | 'channels') =>
+    Object.entries(document[section] ?? {}).map(([name, rule]): [string[], PolicyRule] => [[section, name], rule]);
+  return [[['defaults'], document.defaults ?? {}], ...within('policies'), ...within('channels')];
+}
+
 /** What a document asks for that this version accepts but does not judge by, each with what happens instead. */
 export function unjudged(document: RulesDocument): Problem[] {
-  const places: [path: string[], rule: PolicyRule][] = [
-    [['defaults'], document.defaults ?? {}],
-    ...Object.entries(document.policies ?? {}).map(([name, rule]): [string[], PolicyRule] => [
-      ['policies', name],
-      rule,
-    ]),
-    ...Object.entries(document.channels ?? {}).map(([name, rule]): [string[], PolicyRule] => [
-      ['channels', name],
-      rule,
-    ]),
-  ];
   const instead = fallbackWindow(document).size;
-  return places.flatMap(([path, rule]) => [
+  return policyRules(document).flatMap(([path, rule]) => [
     ...(typeof rule.window === 'object' && rule.window.kind === 'time'
       ? [
           problemAt(

@@ -3,7 +3,7 @@ import { formatDuration, parseDuration } from './duration.js';
 import type { Policy } from './policy.js';
 import type { Receiver, Route } from './receiver.js';
 import { atMost, explainIssues, type Problem, problemAt } from './rules-problems.js';
-import { policyResolver, resolveReceivers, unjudged } from './rules-resolve.js';
+import { policyResolver, policyRules, resolveReceivers, unjudged } from './rules-resolve.js';
 import { type FlatRules, FlatRules as FlatSchema, type PolicyRule, RulesDocument } from './rules-schema.js';
 
 /** Largest document, in UTF-8 bytes of JSON or of the text as written. */
@@ -140,11 +140,6 @@ function crossCheck(document: RulesDocument, flat: boolean): Problem[] {
       return wrong === undefined ? [] : [problemAt(['switchMode'], wrong)];
     });
   }
-  const layers: [string[], PolicyRule][] = [
-    [['defaults'], document.defaults ?? {}],
-    ...Object.entries(policies).map(([name, rule]): [string[], PolicyRule] => [['policies', name], rule]),
-    ...Object.entries(channels).map(([name, rule]): [string[], PolicyRule] => [['channels', name], rule]),
-  ];
   const seen = new Map<string, string>();
   return [
     ...names.flatMap((name) => {
@@ -161,7 +156,7 @@ function crossCheck(document: RulesDocument, flat: boolean): Problem[] {
         ? []
         : [problemAt(['channels', name, 'policy'], `policy must be one of those under policies, got ${show(policy)}`)],
     ),
-    ...layers.flatMap(([path, rule]) => blockProblem(path, rule)),
+    ...policyRules(document).flatMap(([path, rule]) => blockProblem(path, rule)),
     ...Object.keys(receivers).flatMap((name) =>
       /^[a-z0-9-]{1,64}$/.test(name)
         ? []

@@ -17,3 +17,26 @@ export type LiveRules = {
   onChange(listener: () => void): () => void;
   close(): Promise<void>;
 };
+
+/**
+ * Where a document of rules may come from, other than `fuseline:config` itself: a file, a function, a configuration centre. The
+ * process that has a source puts its document into `fuseline:config`; every process lives off that key, and no other needs the source.
+ */
+export type RulesSource = {
+  /** Told as the actor of what it puts: never a secret, never a URL's path. */
+  readonly name: string;
+  /** How long to wait between two looks. */
+  readonly everyMs: number;
+  /**
+   * Looks once. `undefined`: nothing new since the last look that returned something. Otherwise the document, as text (YAML or JSON)
+   * or value, not yet checked. Rejects when the source cannot be read; the last good document then stays.
+   */
+  read(signal: AbortSignal): Promise<{ readonly document: unknown } | undefined>;
+};
+
+/** What we need of a logger; pino is one. */
+export type RulesLogger = {
+  info(facts: object, message: string): void;
+  warn(facts: object, message: string): void;
+  error(facts: object, message: string): void;
+};
