@@ -33,7 +33,7 @@ export type JobQueue = {
    */
   add(name: string, data: object, options: AddOptions): Promise<void>;
   /** Makes one job every `everyMs`, fleet-wide, however many processes call this; calling it again renews keys that were lost. */
-  upsertScheduler(name: string, everyMs: number, data?: object): Promise<void>;
+  upsertScheduler(name: string, everyMs: number, attempts?: number): Promise<void>;
   counts(): Promise<JobCounts>;
   /** Leaves the client open: who opened it closes it, afterwards. */
   close(): Promise<void>;
@@ -98,10 +98,10 @@ export function openQueue({ client, prefix, name, deadlineMs = 1_000, onError = 
       full.delay = checkedDelay(options.delayMs ?? 0);
       await call('add', (queue) => queue.add(jobName, data, full));
     },
-    async upsertScheduler(jobName, everyMs, data = {}) {
-      const opts = { ...keepFor(10), ...RETRY, attempts: 1 };
+    async upsertScheduler(jobName, everyMs, attempts = 1) {
+      const opts = { ...keepFor(10), ...RETRY, attempts };
       await call('upsertJobScheduler', (queue) =>
-        queue.upsertJobScheduler(jobName, { every: everyMs }, { name: jobName, data, opts }),
+        queue.upsertJobScheduler(jobName, { every: everyMs }, { name: jobName, data: {}, opts }),
       );
     },
     counts: () =>

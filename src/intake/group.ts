@@ -1,0 +1,125 @@
+import type { ChannelBatch } from '../domain/batch.js';
+import { glob } from '../domain/glob.js';
+import { DEFAULT_IGNORED_CODES, type Outcome, parseOutcome } from '../domain/outcome.js';
+import type { Policy } from '../domain/policy.js';
+import type { DeadLetter, LogBatch, LogEntry } from '../transport/port.js';
+
+/** A batch of the log, sorted out: what goes to the scripts, what goes to the dead letters, and what is merely counted. */
+export type Grouped = {
+  readonly channels: ReadonlyMap<string, ChannelBatch>;
+  readonly letters: readonly DeadLetter[];
+  /** Outcomes that are not judged: `ignored` by code, `disabled` by mode `off`, `over-limit` beyond `maxChannels`. */
+  readonly unjudged: { ignored: number; disabled: number; overLimit: number };
+};
+
+export type Grouping = {
+  readonly policyFor: (channel: string) => Policy;
+  /** Whether this worker may judge one more channel; see `maxChannels`. */
+  readonly admits: (channel: string) => boolean;
+  readonly logClockLeadMs: number;
+};
+
+type Builder = {
+  policy: Policy;
+  results: string;
+  entries: [position: string, arrivalMs: number, outcomes: number][];
+  times: number[];
+  timed: boolean;
+  evidence: string[];
+};
+
+/**
+ * Decodes, classifies and groups one batch by channel, keeping the log's order within each. Nothing here throws: what cannot be read
+ * becomes a dead letter that names entry and index, and the rest goes on.
+ */
+export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs }: Grouping): Grouped {
+  const builders = new Map<string, Builder | null>();
+  const letters: DeadLetter[] = [];
+  const unjudged = { ignored: 0, disabled: 0, overLimit: 0 };
+
+  function builderFor(channel: string): Builder | null {
+    const found = builders.get(channel);
+    if (found !== undefined) return found;
+    const made = admits(channel)
+      ? { policy: policyFor(channel), results: '', entries: [], times: [], timed: false, evidence: [] }
+      : null;
+    builders.set(channel, made);
+    return made;
+  }
+
+  function take(outcome: Outcome, entry: LogEntry, arrivalMs: number): void {
+    const builder = builderFor(outcome.channel);
+    if (builder === null) {
+      unjudged.overLimit += 1;
+    } else if (builder.policy.mode === 'off') {
+      unjudged.disabled += 1;
+    } else if (outcome.code !== undefined && isIgnored(builder.policy, outcome.code)) {
+      unjudged.ignored += 1;
+    } else {
+      add(builder, outcome, entry.position, arrivalMs);
+    }
+  }
+
+  for (const entry of batch.entries) {
+    const letter = (reason: string, index: number) =>
+      letters.push({ reason, partition: batch.partition, position: entry.position, index, raw: entry.raw() });
+    if (entry.fault !== undefined) {
+      letter(entry.fault, -1);
+      continue;
+    }
+    const arrivalMs = entry.arrivalMs - logClockLeadMs;
+    for (let i = 0; i < entry.outcomes.length; i += 1) {
+      const parsed = parseOutcome(entry.outcomes[i]);
+      if (parsed.ok) take(parsed.outcome, entry, arrivalMs);
+      else letter(parsed.reason, i);
+    }
+  }
+
+  const channels = new Map<string, ChannelBatch>();
+  for (const [channel, builder] of builders) {
+    if (builder === null || builder.results === '') continue;
+    const { results, entries, times, timed, evidence } = builder;
+    channels.set(channel, { partition: batch.partition, results, entries, times: timed ? times : [], evidence });
+  }
+  return { channels, letters, unjudged };
+}
+
+function add(builder: Builder, outcome: Outcome, position: string, arrivalMs: number): void {
+  const last = builder.entries.at(-1);
+  if (last?.[0] === position) last[2] += 1;
+  else builder.entries.push([position, arrivalMs, 1]);
+  builder.results += outcome.success ? '1' : '0';
+  const agoMs = outcome.agoMs ?? 0;
+  const durationMs = outcome.durationMs ?? 0;
+  builder.times.push(agoMs, durationMs);
+  builder.timed ||= agoMs !== 0 || durationMs !== 0;
+  if (!outcome.success) builder.evidence.push(evidenceText(outcome, arrivalMs));
+}
+
+const EVIDENCE_MAX_BYTES = 256;
+
+/** A failure as the script keeps it: JSON of `Evidence`, at most 256 bytes; what does not fit is cut, code first kept. */
+export function evidenceText(outcome: Pick<Outcome, 'code' | 'source' | 'durationMs'>, at: number): string {
+  const { code, source, durationMs } = outcome;
+  for (const most of [128, 40, 16, 0]) {
+    const cut = (text: string | undefined) => text?.slice(0, most).toWellFormed() || undefined;
+    const text = JSON.stringify({ at, code: cut(code), durationMs, source: cut(source) });
+    if (Buffer.byteLength(text) <= EVIDENCE_MAX_BYTES) return text;
+  }
+  return JSON.stringify({ at });
+}
+
+const matchers = new WeakMap<Policy, (code: string) => boolean>();
+
+/** Whether a policy leaves a code out of the judgement. Codes that every policy leaves out match whatever their case. */
+export function isIgnored(policy: Policy, code: string): boolean {
+  if (DEFAULT_IGNORED_CODES.includes(code.toUpperCase())) return true;
+  if (policy.ignore.length === 0) return false;
+  let matcher = matchers.get(policy);
+  if (!matcher) {
+    const each = policy.ignore.map(glob);
+    matcher = (text) => each.some((matches) => matches(text));
+    matchers.set(policy, matcher);
+  }
+  return matcher(code);
+}

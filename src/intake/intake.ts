@@ -1,0 +1,177 @@
+import type { Announcer } from '../announce.js';
+import { type Recorded, record } from '../channel/record.js';
+import type { ChannelBatch } from '../domain/batch.js';
+import type { Log } from '../observe/log.js';
+import type { Count } from '../observe/metrics.js';
+import type { RedisClient } from '../redis/client.js';
+import { backoffMs, isIncurable, sleep, withDeadline } from '../redis/deadline.js';
+import type { Keys } from '../redis/keys.js';
+import type { LiveRules } from '../rules/port.js';
+import type { DeadLetter, LogBatch, LogReader } from '../transport/port.js';
+import { ChannelLimit } from './channel-limit.js';
+import { groupBatch } from './group.js';
+import type { Stats } from './stats.js';
+
+/** Channels of one batch that are recorded side by side. */
+const AT_ONCE = 256;
+const CALL_DEADLINE_MS = 2_000;
+
+export type IntakeOptions = {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly reader: LogReader;
+  readonly rules: LiveRules;
+  readonly announcer: Announcer;
+  readonly stats: Stats;
+  readonly freshForMs: number;
+  readonly logClockLeadMs: number;
+  readonly maxChannels: number;
+  readonly log: Log;
+  readonly count: Count;
+};
+
+export type Intake = {
+  /** Reads and judges until the signal; resolves when nothing is in flight. */
+  run(signal: AbortSignal): Promise<void>;
+  /** One batch: decode, classify, group, record, announce. Resolves when it may be committed; rejects only on the signal. */
+  handle(batch: LogBatch, signal: AbortSignal): Promise<void>;
+  /** Set while Redis refuses to judge; the text is its reason. Such time is not a stall. */
+  paused(): string | undefined;
+};
+
+/**
+ * The outcome worker's flow. The order record → announce → commit is what makes a crash anywhere harmless: the batch is read again, the
+ * fence knows it, and what was decided is still in the outbox.
+ */
+export function createIntake(options: IntakeOptions): Intake {
+  const { client, keys, reader, rules, announcer, stats, freshForMs, log, count } = options;
+  const troubles = new Map<string, string>();
+  const announcing = new Set<Promise<unknown>>();
+  const limit = new ChannelLimit(options.maxChannels, (channel) =>
+    log.error(
+      { channel, maxChannels: options.maxChannels },
+      'more channels than maxChannels: new ones are not judged; is an order id sent as channel?',
+    ),
+  );
+  const grouping = {
+    policyFor: (channel: string) => rules.policyFor(channel),
+    admits: (channel: string) => limit.admits(channel),
+    logClockLeadMs: options.logClockLeadMs,
+  };
+
+  /** Repeats a step until it is done: only what repeating cannot cure, and the signal, get through. */
+  async function insist<T>(partition: string, what: string, signal: AbortSignal, step: () => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const result = await withDeadline(step(), CALL_DEADLINE_MS, what);
+        troubles.delete(partition);
+        return result;
+      } catch (error) {
+        if (isIncurable(error)) throw error;
+        const reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+        if (!troubles.has(partition))
+          log.warn({ partition, err: error }, `${what} failed: the partition is held and tried again`);
+        troubles.set(partition, reason);
+        await sleep(backoffMs(attempt), signal);
+        if (signal.aborted) throw signal.reason;
+      }
+    }
+  }
+
+  async function recordChannel(
+    channel: string,
+    batch: ChannelBatch,
+    signal: AbortSignal,
+  ): Promise<Recorded | undefined> {
+    const policy = rules.policyFor(channel);
+    try {
+      const recorded = await insist(batch.partition, 'record.lua', signal, () =>
+        record(client, keys, channel, policy, freshForMs, batch),
+      );
+      const { result } = recorded;
+      count('fuseline_record_calls_total', { result: result.pushed > 0 ? 'moved' : 'done' });
+      for (const disposition of ['counted', 'duplicate', 'late', 'stale', 'overridden'] as const) {
+        if (result[disposition] > 0) count('fuseline_outcomes_total', { disposition }, result[disposition]);
+      }
+      if (result.blockedDropped > 0)
+        count('fuseline_outcomes_total', { disposition: 'blocked' }, result.blockedDropped);
+      if (result.clipped > 0) count('fuseline_arrivals_clipped_total', {}, result.clipped);
+      stats.add(channel, batch.results);
+      return recorded;
+    } catch (error) {
+      if (!isIncurable(error)) throw error;
+      log.error(
+        { channel, err: error },
+        'a key of this channel has a foreign type: its outcomes go to the dead letters',
+      );
+      const letters = lettersOf(channel, batch, `${channel}: ${(error as Error).message}`);
+      await bury(letters, signal);
+      return undefined;
+    }
+  }
+
+  async function bury(letters: readonly DeadLetter[], signal: AbortSignal): Promise<void> {
+    for (const letter of letters) {
+      await insist(letter.partition, 'the dead letters', signal, () => reader.deadLetter(letter));
+      const { reason, partition, position, index } = letter;
+      count('fuseline_dead_letters_total', { kind: index === -1 ? 'entry' : 'outcome' });
+      log.warn({ reason, partition, position, index }, 'dead letter');
+    }
+  }
+
+  /** The agenda first: once a channel is on it, a sweep finishes whatever we do not. So commit waits for the agenda alone. */
+  async function announceAll(
+    partition: string,
+    moved: readonly (readonly [string, Recorded])[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (moved.length === 0) return;
+    const scores = await insist(partition, 'the agenda', signal, () =>
+      announcer.mark(moved.map(([channel]) => channel)),
+    );
+    for (const [i, [channel, { result, outbox }]] of moved.entries()) {
+      const telling = announcer.announce(channel, scores[i]!, { pushed: result.pushed, outbox });
+      announcing.add(telling);
+      void telling.finally(() => announcing.delete(telling));
+    }
+  }
+
+  async function handle(batch: LogBatch, signal: AbortSignal): Promise<void> {
+    const { channels, letters, unjudged } = groupBatch(batch, grouping);
+    await bury(letters, signal);
+    count('fuseline_outcomes_total', { disposition: 'ignored' }, unjudged.ignored);
+    count('fuseline_outcomes_total', { disposition: 'disabled' }, unjudged.disabled);
+    count('fuseline_channels_over_limit_total', {}, unjudged.overLimit);
+    const all = [...channels];
+    for (let from = 0; from < all.length; from += AT_ONCE) {
+      const part = all.slice(from, from + AT_ONCE);
+      const recorded = await Promise.all(
+        part.map(async ([channel, one]) => [channel, await recordChannel(channel, one, signal)] as const),
+      );
+      const moved = recorded.flatMap(([channel, one]) =>
+        one && one.outbox.length > 0 ? [[channel, one] as const] : [],
+      );
+      await announceAll(batch.partition, moved, signal);
+    }
+  }
+
+  return {
+    handle,
+    paused: () => troubles.values().next().value,
+    async run(signal) {
+      await reader.run(handle, signal);
+      await Promise.all(announcing);
+    },
+  };
+}
+
+/** A channel's outcomes that Redis will never take, an entry each, with what a person needs to give them again. */
+function lettersOf(channel: string, batch: ChannelBatch, reason: string): DeadLetter[] {
+  const { partition, results } = batch;
+  let at = 0;
+  return batch.entries.map(([position, arrivalMs, outcomes]) => {
+    const raw = JSON.stringify({ channel, arrivalMs, results: results.slice(at, at + outcomes) });
+    at += outcomes;
+    return { reason, partition, position, index: -1, raw };
+  });
+}

@@ -1,0 +1,52 @@
+import { INCIDENTS_KEPT, INCIDENTS_KEPT_MS } from '../channel/incidents.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+
+/** Most that one chore removes in a run: tidying must never be what makes a shared Redis slow. */
+export const HOUSEKEEPING_BATCH = 500;
+const DEAD_LETTERS_KEPT = 10_000;
+
+/** One kind of tidying. `run` removes at most {@link HOUSEKEEPING_BATCH} things and resolves to how many. */
+export type Chore = { readonly name: string; readonly run: () => Promise<number> };
+
+/**
+ * Runs every chore once; what each removed, by name. One that fails does not keep the others from running.
+ *
+ * @throws {AggregateError} the failures, after all have run, so that the job is retried with back-off
+ */
+export async function housekeep(chores: readonly Chore[]): Promise<Record<string, number>> {
+  const report: Record<string, number> = {};
+  const failures: unknown[] = [];
+  for (const chore of chores) {
+    try {
+      report[chore.name] = await chore.run();
+    } catch (error) {
+      failures.push(new Error(`housekeeping of ${chore.name} failed`, { cause: error }));
+    }
+  }
+  if (failures.length > 0) throw new AggregateError(failures, failures.map(String).join('; '));
+  return report;
+}
+
+/** The chores of Redis itself; a transport brings its own. */
+export function redisChores(client: RedisClient, keys: Keys): Chore[] {
+  return [
+    {
+      name: 'old incidents',
+      async run() {
+        const [seconds] = await client.time();
+        const oldest = Number(seconds) * 1000 - INCIDENTS_KEPT_MS;
+        return (
+          (await client.xtrim(keys.incidents, 'MINID', '~', oldest, 'LIMIT', HOUSEKEEPING_BATCH)) +
+          (await cap(client, keys.incidents, INCIDENTS_KEPT))
+        );
+      },
+    },
+    { name: 'old dead letters', run: () => cap(client, keys.dead, DEAD_LETTERS_KEPT) },
+  ];
+}
+
+/** Whole nodes of the stream only (`~`): exact trimming costs more than the few entries are worth. */
+function cap(client: RedisClient, key: string, most: number): Promise<number> {
+  return client.xtrim(key, 'MAXLEN', '~', most, 'LIMIT', HOUSEKEEPING_BATCH);
+}

@@ -1,0 +1,113 @@
+import { BlockEnd } from '../domain/transition.js';
+import type { Queues } from '../queue/queues.js';
+import { type Job, openWorker, type Verdict } from '../queue/worker.js';
+import type { RedisClient } from '../redis/client.js';
+import { sleep } from '../redis/deadline.js';
+import { type Chore, housekeep } from './housekeeping.js';
+import { endBlock, sweep, type Watching } from './sweep.js';
+
+/** How often the agenda is swept: bounds how late an end is told when its own job was lost. */
+export const SWEEP_EVERY_MS = 1_000;
+/** How often each watcher puts the schedulers back: their keys may be lost in a flush or a failover. */
+export const RENEW_EVERY_MS = 30_000;
+/** Housekeeping runs so often while there is work, and at most so seldom when runs find nothing. */
+const HOUSEKEEPING_MS = { first: 15_000, most: 240_000 };
+
+export type WatcherOptions = Watching & {
+  readonly queues: Queues;
+  /** Of purpose `queue-worker`. */
+  readonly workerClient: RedisClient;
+  readonly chores: readonly Chore[];
+};
+
+export type Watcher = {
+  /** `performance.now()` of the last sweep that this process finished, and of the last one that anybody's schedule began here. */
+  progress(): { readonly lastSweepAt: number };
+  /** Runs until the signal, then ends what is in progress. */
+  run(signal: AbortSignal): Promise<void>;
+};
+
+/**
+ * The recovery watcher: a delayed job for each block's end, and a scheduled sweep for whatever that job missed. Any number of watchers
+ * may run; the script lets one of them win, and one schedule exists however many renew it.
+ */
+export function createWatcher(options: WatcherOptions): Watcher {
+  const { queues, workerClient, keys, log, count, chores } = options;
+  let lastSweepAt = performance.now();
+  let idleRuns = 0;
+
+  async function onSweep(): Promise<void> {
+    try {
+      const report = await sweep(options);
+      lastSweepAt = performance.now();
+      count('fuseline_sweeps_total', { result: report.failed > 0 ? 'partial' : 'done' });
+      count('fuseline_swept_channels_total', {}, report.looked);
+    } catch (error) {
+      count('fuseline_sweeps_total', { result: 'failed' });
+      throw error;
+    }
+  }
+
+  async function onRecovery(job: Job): Promise<Verdict | undefined> {
+    const end = BlockEnd.safeParse(job.data);
+    if (!end.success) return { verdict: 'dead', reason: `not a recovery job: ${end.error.message}` };
+    const leftMs = await endBlock(options, end.data);
+    if (leftMs === 0) return undefined;
+    // A little early (clocks differ): wait here rather than pay the queue's own latency once more.
+    if (leftMs <= 250) {
+      await sleep(leftMs + 1, job.signal);
+      if ((await endBlock(options, end.data)) === 0) return undefined;
+    }
+    return { verdict: 'later', delayMs: leftMs };
+  }
+
+  async function onHousekeeping(): Promise<void> {
+    const report = await housekeep(chores);
+    const removed = Object.values(report).reduce((sum, n) => sum + n, 0);
+    for (const [what, n] of Object.entries(report)) count('fuseline_housekeeping_removed_total', { what }, n);
+    if (removed > 0) log.info(report, 'housekeeping removed what nothing needs any more');
+    idleRuns = removed > 0 ? 0 : idleRuns + 1;
+    await scheduleHousekeeping();
+  }
+
+  async function scheduleHousekeeping(): Promise<void> {
+    const every = Math.min(HOUSEKEEPING_MS.most, HOUSEKEEPING_MS.first * 2 ** Math.min(idleRuns, 10));
+    await queues.queue('housekeeping').upsertScheduler('housekeeping', every, 5);
+  }
+
+  async function renew(): Promise<void> {
+    try {
+      await queues.queue('sweep').upsertScheduler('sweep', SWEEP_EVERY_MS);
+      await scheduleHousekeeping();
+    } catch (error) {
+      log.warn({ err: error }, 'the schedules could not be renewed: without them no sweep runs; trying again');
+    }
+  }
+
+  return {
+    progress: () => ({ lastSweepAt }),
+    async run(signal) {
+      const common = {
+        client: workerClient,
+        prefix: keys.queues,
+        onError: (error: Error) => log.debug({ err: error }, 'queue'),
+      };
+      const backoff = { firstMs: 200, mostMs: 5_000 };
+      const workers = [
+        openWorker({ ...common, name: 'recovery', concurrency: 32, handle: onRecovery, backoff }),
+        openWorker({ ...common, name: 'sweep', handle: onSweep, backoff }),
+        openWorker({
+          ...common,
+          name: 'housekeeping',
+          handle: onHousekeeping,
+          backoff: { firstMs: 1_000, mostMs: 60_000 },
+        }),
+      ];
+      while (!signal.aborted) {
+        await renew();
+        await sleep(RENEW_EVERY_MS, signal);
+      }
+      await Promise.all(workers.map((worker) => worker.close()));
+    },
+  };
+}
