@@ -71,8 +71,8 @@ export async function followFeed(options: FollowOptions, signal: AbortSignal): P
   while (!signal.aborted) {
     try {
       await readyWithin(options.client, HANDSHAKE_MS, signal);
-      await followOnce(options);
       options.onAlive(true);
+      await followOnce(options);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;

@@ -43,8 +43,11 @@ export function applyTransition(view: View, transition: Transition, nowMs: numbe
   if (epoch <= view.epoch) return false;
   const { incident, trips } = transition;
   Object.assign(view, { epoch, incident, trips, learnedAt: localMs });
-  if (kind === 'held') return true;
   const { reason, actor, note } = transition;
+  if (kind === 'held') {
+    view.reason = reason;
+    return true;
+  }
   const moved = kind === 'extended' || kind === 'shortened';
   const blocked = to !== 'closed' && (until === -1 || until > nowMs);
   Object.assign(view, {
@@ -54,8 +57,8 @@ export function applyTransition(view: View, transition: Transition, nowMs: numbe
     endsAt: blocked ? until : 0,
     since: moved ? view.since : transition.at,
   });
-  // A moved end keeps what the block was for: whoever extends a failing channel by hand did not block it by hand.
-  if (!moved || view.reason === '') Object.assign(view, { reason, actor, note });
+  // Another program that moves the end leaves what the block was for; a person takes it over.
+  if (!moved || actor !== undefined || view.reason === '') Object.assign(view, { reason, actor, note });
   return true;
 }
 
@@ -95,20 +98,28 @@ export function isByHand(view: View): boolean {
 }
 
 /**
- * The transition that the feed did not bring, made from the state that shows it. Evidence and counts are not known; where several
- * were missed, it is the last.
+ * The transition that the feed did not bring, made from the state that shows it; `undefined` where nothing was missed: the shadow lane
+ * moves the epoch too. Evidence and counts are not known; where several were missed, it is the last.
+ *
+ * @param bornAt Redis ms of the first snapshot: of a channel unknown here, what is older is no news
  */
-export function missedTransition(before: View | undefined, read: ChannelRead & { state: StoredState }): Transition {
+export function missedTransition(
+  before: View | undefined,
+  read: ChannelRead & { state: StoredState },
+  bornAt: number,
+): Transition | undefined {
   const { state, channel } = read;
-  const kind = missedKind(before, state);
-  const moved = kind === 'extended' || kind === 'shortened' || kind === 'held';
+  const kind = before && before.epoch > 0 ? missedKind(before, state) : unseenKind(state, bornAt);
+  if (kind === undefined) return undefined;
+  const isBlock = kind === 'blocked' || kind === 'relapsed';
+  const isMove = kind === 'extended' || kind === 'shortened' || kind === 'held';
   return {
     v: 1,
     kind,
     channel,
-    epoch: state.epoch,
-    at: moved ? state.epoch : state.since,
-    from: moved ? state.state : before && before.state !== state.state ? before.state : otherState(state.state),
+    epoch: isBlock && state.block > 0 ? state.block : state.epoch,
+    at: isMove ? state.epoch : state.since,
+    from: isMove ? state.state : kind === 'half-open' || kind === 'recovered' ? 'open' : 'closed',
     to: state.state,
     until: state.state === 'closed' ? 0 : state.until,
     reason: state.reason,
@@ -122,13 +133,20 @@ export function missedTransition(before: View | undefined, read: ChannelRead & {
   };
 }
 
-function missedKind(before: View | undefined, state: StoredState): TransitionKind {
-  const unchanged = before?.state === state.state && before.since === state.since;
-  if (state.state === 'half-open') return 'half-open';
-  if (state.state === 'closed') return unchanged ? 'held' : 'recovered';
-  if (unchanged)
-    return before.until !== -1 && (state.until === -1 || state.until > before.until) ? 'extended' : 'shortened';
-  return state.trips > 1 ? 'relapsed' : 'blocked';
+function missedKind(before: View, state: StoredState): TransitionKind | undefined {
+  if (before.state !== state.state || before.since !== state.since) return kindOf(state);
+  if (state.state === 'closed') return state.reason === 'held' && before.reason !== 'held' ? 'held' : undefined;
+  if (state.until === before.until) return undefined;
+  return state.until === -1 || (before.until !== -1 && state.until > before.until) ? 'extended' : 'shortened';
 }
 
-const otherState = (state: State): State => (state === 'closed' ? 'open' : 'closed');
+function unseenKind(state: StoredState, bornAt: number): TransitionKind | undefined {
+  const happenedAt = state.state === 'closed' ? state.since : Math.max(state.since, state.block);
+  return state.block > 0 && happenedAt > bornAt ? kindOf(state) : undefined;
+}
+
+function kindOf(state: StoredState): TransitionKind {
+  if (state.state === 'half-open') return 'half-open';
+  if (state.state === 'closed') return 'recovered';
+  return state.trips > 1 ? 'relapsed' : 'blocked';
+}

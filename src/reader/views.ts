@@ -70,8 +70,7 @@ export class Views {
     const { state } = read;
     const newer = state !== undefined && state.epoch > (held?.epoch ?? 0);
     if (newer && how === 'check' && held && held.epoch > 0) return;
-    const isNews = newer && ((held !== undefined && held.epoch > 0) || state.epoch > this.#bornAt);
-    const missed = isNews ? missedTransition(held, { ...read, state }) : undefined;
+    const missed = newer ? missedTransition(held, { ...read, state }, this.#bornAt) : undefined;
     const view = held ?? newView(read.channel);
     applyRead(view, read, performance.now());
     this.#keep(view);
