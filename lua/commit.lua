@@ -1,5 +1,5 @@
 #!lua
--- include stream-id.lua
+-- include lib/stream-id.lua
 -- Moves a shard's committed position forward (never back), only for the holder of its lease, and trims what nobody reads again.
 -- The number of entries read goes along, so that XINFO GROUPS and every exporter show the lag.
 --

@@ -1,0 +1,17 @@
+import type { Log } from './options.js';
+
+/** An outage fails in many places many times a second; one line a second is enough, with the number of those that were left out. */
+export function quietLog(log: Log, everyMs = 1_000): (facts: object, message: string) => void {
+  let lastAt = Number.NEGATIVE_INFINITY;
+  let leftOut = 0;
+  return (facts, message) => {
+    const now = performance.now();
+    if (now - lastAt < everyMs) {
+      leftOut += 1;
+      return;
+    }
+    log.warn(leftOut > 0 ? { ...facts, leftOut } : facts, message);
+    lastAt = now;
+    leftOut = 0;
+  };
+}

@@ -1,0 +1,30 @@
+import type { RedisClient } from '../../redis/client.js';
+import { withDeadline } from '../../redis/deadline.js';
+import { CALL_MS } from './options.js';
+
+/**
+ * The replication ids of the primaries behind these clients (the first 12 characters of each). A promoted replica has an id of its
+ * own, so an id never seen before means that something acknowledged may be gone. Primaries that do not answer are left out.
+ *
+ * @throws {Error} nobody answers
+ */
+export async function serverIds(clients: readonly RedisClient[]): Promise<string[]> {
+  const nodes = clients.flatMap((client) => ('nodes' in client ? client.nodes('master') : [client]));
+  const answers = await Promise.allSettled(
+    nodes.map(async (node) => withDeadline(node.info('replication'), CALL_MS, 'INFO replication')),
+  );
+  const ids = answers.flatMap((answer) => (answer.status === 'fulfilled' ? replicationId(answer.value) : []));
+  const failed = answers.find((answer) => answer.status === 'rejected');
+  if (ids.length === 0 && failed) throw failed.reason;
+  return [...new Set(ids)];
+}
+
+/** Whether one of `now` was not known before. Nothing known yet is no failover. */
+export function isFailover(known: readonly string[], now: readonly string[]): boolean {
+  return known.length > 0 && now.some((id) => !known.includes(id));
+}
+
+function replicationId(info: string): string[] {
+  const id = /^master_replid:(\S{12})/m.exec(info)?.[1];
+  return id === undefined ? [] : [id];
+}

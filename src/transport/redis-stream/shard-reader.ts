@@ -1,0 +1,230 @@
+import { type RedisClient, whenReady } from '../../redis/client.js';
+import { backoffMs, DeadlineError, sleep } from '../../redis/deadline.js';
+import type { BatchHandler, LogBatch, LogEntry } from '../port.js';
+import { partitionName, readRecord, writeRecord } from './log-record.js';
+import type { Settings } from './options.js';
+import { isFailover, serverIds } from './servers.js';
+import { commitShard, openShard, type Read, readShard, shardLag } from './shard-log.js';
+import { isBefore, rewound, START } from './stream-id.js';
+
+/** A read begins with this many entries: a hundred of 10 MB must not come at once before we know their size. */
+const FIRST_COUNT = 16;
+/** Above this size of one read, fewer entries are asked for. */
+const BIG_READ = 8 * 1024 * 1024;
+const SAVE_EVERY_MS = 1_000;
+const SERVERS_MAX = 16;
+
+export type ShardReaderParts = {
+  settings: Settings;
+  shard: number;
+  blocking: RedisClient;
+  count: (name: string, by?: number) => void;
+  warn: (facts: object, message: string) => void;
+  /** The lease belongs to somebody else. */
+  onLost: () => void;
+};
+
+/** Reads one shard in order, one batch at a time, from the committed id on. Whatever goes wrong, it opens the shard anew. */
+export class ShardReader {
+  readonly #parts: ShardReaderParts;
+  readonly #stream: string;
+  #generation = 0;
+  #committed = START;
+  /** Everything up to here was read before a failover and is read again; only then the failover is dealt with. */
+  #readAgainTo = START;
+  #servers: string[] = [];
+  #savedServers: string[] = [];
+  #count = FIRST_COUNT;
+  #reading = false;
+  #savedAt = Number.NEGATIVE_INFINITY;
+  #trimmedAt = Number.NEGATIVE_INFINITY;
+
+  lag = -1;
+  lastProgressAt = performance.now();
+  /** Why it holds still, when that is not its own fault. */
+  paused: string | undefined = 'connecting';
+
+  constructor(parts: ShardReaderParts) {
+    this.#parts = parts;
+    this.#stream = parts.settings.keys.outcomes(parts.shard);
+  }
+
+  get partition(): string {
+    return partitionName(this.#parts.settings.keys, this.#parts.shard, Math.max(1, this.#generation));
+  }
+
+  /** Resolves after the signal, when nothing is in flight and what was done is committed (as far as Redis can be reached). */
+  async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
+    const { blocking, shard, warn } = this.#parts;
+    const endRead = () => blocking.disconnect();
+    signal.addEventListener('abort', endRead, { once: true });
+    if (signal.aborted) endRead();
+    for (let attempt = 0; !signal.aborted; attempt += 1) {
+      try {
+        const from = await this.#open(signal);
+        await this.#readOn(from, handler, signal, () => {
+          attempt = -1;
+        });
+      } catch (error) {
+        if (signal.aborted) break;
+        if (error instanceof DeadlineError) this.#parts.count('watchdog_reconnects');
+        this.paused = 'the log cannot be read';
+        warn({ shard, err: error }, 'reading a shard of the log failed; trying again');
+        // A read that still waits would hold up the next one, which must begin elsewhere.
+        if (this.#reading) blocking.disconnect(true);
+        await sleep(backoffMs(attempt), signal);
+      }
+    }
+    await this.#save().catch(() => {});
+  }
+
+  /** Looks at the group from outside, so that a log deleted under a waiting read is noticed. */
+  async refresh(): Promise<void> {
+    if (this.#generation === 0 || this.paused !== undefined) return;
+    const lag = await shardLag(this.#parts.settings.client, this.#stream);
+    if (lag === undefined) this.#parts.blocking.disconnect(true);
+    else this.lag = lag;
+  }
+
+  /** Where to read on. */
+  async #open(signal: AbortSignal): Promise<string> {
+    const { settings, shard, blocking, count, warn } = this.#parts;
+    const { client, keys, watch, rewindMs } = settings;
+    await whenReady(blocking, signal);
+    const record = await readRecord(client, keys, shard);
+    const servers = await serverIds([client, ...watch]);
+    if (record && record.generation >= this.#generation) {
+      const newer = record.generation > this.#generation;
+      if (newer || isBefore(this.#committed, record.position)) this.#committed = record.position;
+      this.#generation = record.generation;
+      this.#savedServers = record.servers;
+    }
+    if (this.#generation === 0) this.#generation = 1;
+    if (this.#servers.length === 0) this.#servers = this.#savedServers;
+
+    const { what, committed, lag } = await openShard(client, keys, shard, this.#committed);
+    if (what === 'raised' || what === 'recreated') {
+      count('position_resets');
+      warn({ shard, what, remembered: this.#committed }, 'the log ends below the position last committed');
+    }
+    const remembered = this.#committed;
+    this.#committed = committed;
+    this.lag = lag;
+    if (isFailover(this.#servers, servers) && what !== 'recreated') {
+      count('failovers');
+      this.#readAgainTo = isBefore(committed, remembered) ? remembered : committed;
+      warn(
+        { shard, back: rewindMs },
+        'another server answers: going back, because the last writes may not have reached it',
+      );
+    }
+    this.#servers = [...new Set([...this.#servers, ...servers])].slice(-SERVERS_MAX);
+    if (what === 'recreated') {
+      this.#generation += 1;
+      this.#readAgainTo = START;
+      await this.#save();
+    }
+    this.paused = undefined;
+    return this.#readAgainTo === START ? committed : rewound(committed, rewindMs);
+  }
+
+  async #readOn(start: string, handler: BatchHandler, signal: AbortSignal, onProgress: () => void): Promise<void> {
+    let from = start;
+    let read = this.#read(from);
+    while (!signal.aborted) {
+      const { entries } = await read;
+      const last = entries.at(-1)?.position;
+      if (last === undefined) {
+        this.#progressed();
+        read = this.#read(from);
+        continue;
+      }
+      read = this.#read(last);
+      // It is looked at in the next round, which may never come.
+      read.catch(() => {});
+      await this.#deliver({ partition: this.partition, entries }, handler, signal);
+      await this.#commit(entries, last);
+      onProgress();
+      from = last;
+    }
+  }
+
+  async #read(after: string): Promise<Read> {
+    const { settings, blocking } = this.#parts;
+    const asked = this.#count;
+    this.#reading = true;
+    try {
+      const read = await readShard(blocking, this.#stream, after, asked, settings.blockMs);
+      if (read.size > BIG_READ) this.#count = Math.max(1, Math.floor(asked / 2));
+      else if (read.entries.length === asked && read.size < BIG_READ / 4)
+        this.#count = Math.min(settings.maxCount, asked * 2);
+      this.#reading = false;
+      return read;
+    } catch (error) {
+      // No answer yet: the read may still sit on the connection. Any other error has ended it.
+      this.#reading = error instanceof DeadlineError;
+      throw error;
+    }
+  }
+
+  /** Hands the batch over until it is taken. After a failover it must not be: what lies before it comes again first. */
+  async #deliver(batch: LogBatch, handler: BatchHandler, signal: AbortSignal): Promise<void> {
+    const { settings, shard, count, warn } = this.#parts;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await handler(batch, signal);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        count('redeliveries');
+        warn({ shard, err: error }, 'a batch could not be handled; handing it over again');
+        await sleep(backoffMs(attempt), signal);
+        if (signal.aborted) throw error;
+      }
+      if (isFailover(this.#servers, await serverIds([settings.client, ...settings.watch]))) {
+        throw new Error('another server answers');
+      }
+    }
+  }
+
+  async #commit(entries: readonly LogEntry[], last: string): Promise<void> {
+    const { settings, shard, count, onLost } = this.#parts;
+    count('entries_read', entries.length);
+    const fresh = entries.filter((entry) => isBefore(this.#committed, entry.position));
+    if (fresh.length > 0) {
+      const now = performance.now();
+      const trim = now - this.#trimmedAt >= SAVE_EVERY_MS;
+      const { result, lag, lost } = await commitShard(settings.client, settings.keys, shard, settings.worker, {
+        from: this.#committed,
+        first: fresh[0]!.position,
+        last,
+        count: fresh.length,
+        trimBelow: trim ? rewound(last, settings.rewindMs) : '',
+      });
+      if (result === 'not-holder') onLost();
+      if (result === 'not-holder' || result === 'gone') throw new Error(`not committed: ${result}`);
+      if (trim) this.#trimmedAt = now;
+      if (lost > 0) count('entries_lost_to_cap', lost);
+      count('commits');
+      this.lag = lag;
+      this.#committed = last;
+    }
+    this.#progressed();
+    if (!isBefore(last, this.#readAgainTo)) this.#readAgainTo = START;
+    if (performance.now() - this.#savedAt >= SAVE_EVERY_MS) await this.#save().catch(() => {});
+  }
+
+  #progressed(): void {
+    this.lastProgressAt = performance.now();
+    this.paused = undefined;
+  }
+
+  /** `fuseline:log` may lie behind the group: it only has to tell another log from this one. */
+  async #save(): Promise<void> {
+    if (this.#generation === 0) return;
+    const { client, keys } = this.#parts.settings;
+    this.#savedAt = performance.now();
+    if (this.#readAgainTo === START) this.#savedServers = this.#servers;
+    const record = { generation: this.#generation, position: this.#committed, servers: this.#savedServers };
+    await writeRecord(client, keys, this.#parts.shard, record);
+  }
+}
