@@ -1,0 +1,124 @@
+import type { Evidence, Transition, TransitionKind } from '../domain/transition.js';
+import type { Message } from './message.js';
+import { cut, oneLine } from './text.js';
+import { fill, type Locale, type ToldKind, WORDS, type Words } from './words.js';
+
+export type Reading = { readonly locale: Locale /** IANA name. */; readonly timeZone: string };
+
+const TOP = 5;
+const VALUE_MAX = 64;
+const NOTE_MAX = 300;
+
+/** Whether people are told of this kind at all. */
+export function isTold(kind: TransitionKind): kind is ToldKind {
+  return kind !== 'half-open';
+}
+
+/**
+ * Writes down, once and for all, what people will read about a transition. Pure: the same transition gives the same text, however
+ * late it is delivered.
+ *
+ * @throws {Error} a kind that people are not told of
+ */
+export function render(transition: Transition, { locale, timeZone }: Reading): Message {
+  const { kind, trips } = transition;
+  if (!isTold(kind)) throw new Error(`transitions of kind ${kind} have no message`);
+  const words = WORDS[locale];
+  const channel = oneLine(transition.channel);
+  const relapse = trips - 1;
+  const time = clock(timeZone);
+  const lines: Message['lines'] = [];
+  const say = (label: keyof Words['label'], value: string | undefined) => {
+    if (value) lines.push({ label: words.label[label], value });
+  };
+
+  say('channel', channel);
+  say('state', words.state[kind === 'observed' ? 'observed' : transition.to]);
+  say('reason', reason(transition, words));
+  say('note', transition.note && cut(oneLine(transition.note), NOTE_MAX));
+  say('calls', calls(transition, words));
+  say('rate', rate(transition, words));
+  say('codes', top(transition.evidence, 'code', words));
+  say('sources', top(transition.evidence, 'source', words));
+  if (kind === 'recovered') say('lasted', lasted(transition, words, time));
+  else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
+  if (transition.to === 'open') say('next', next(transition, words, time));
+  if (kind === 'held')
+    say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));
+  else say('incident', oneLine(transition.incident));
+  if (relapse > 0 && kind !== 'held') say('relapse', fill(words.relapse, { relapse }));
+
+  return {
+    title: fill(words.title[kind], { channel, relapse }),
+    lines,
+    untold: { label: words.label.untold, value: words.untold },
+    mention: kind === 'blocked' || kind === 'relapsed',
+  };
+}
+
+function reason({ reason, actor }: Transition, words: Words): string {
+  const said = words.reason[reason] ?? cut(oneLine(reason), VALUE_MAX);
+  return actor ? fill(words.by, { reason: said, actor: cut(oneLine(actor), VALUE_MAX) }) : said;
+}
+
+/** Slots never recorded count as successes, and are told apart from real ones. */
+function calls({ size, recorded, succeeded }: Transition, words: Words): string | undefined {
+  if (size === undefined || recorded === undefined || succeeded === undefined) return undefined;
+  return fill(words.calls, { size, succeeded, failed: recorded - succeeded, assumed: Math.max(size - recorded, 0) });
+}
+
+function rate({ size, recorded, succeeded, threshold }: Transition, words: Words): string | undefined {
+  if (!size || recorded === undefined || succeeded === undefined || threshold === undefined) return undefined;
+  const hundredths = Math.round(((size - recorded + succeeded) * 10_000) / size);
+  return fill(words.rate, { rate: percent(hundredths), threshold: percent(threshold) });
+}
+
+const percent = (hundredths: number) => String(hundredths / 100);
+
+/** The most frequent values among the failures, most frequent first. */
+function top(evidence: readonly Evidence[], field: 'code' | 'source', words: Words): string | undefined {
+  const counts = new Map<string, number>();
+  for (const each of evidence) {
+    const text = each[field];
+    if (text !== undefined) counts.set(text, (counts.get(text) ?? 0) + 1);
+  }
+  return [...counts]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, TOP)
+    .map(([text, count]) => fill(words.window, { text: cut(oneLine(text), VALUE_MAX), count }))
+    .join(words.separator);
+}
+
+type Clock = (ms: number) => string;
+
+function lasted({ at, blockedAt }: Transition, words: Words, time: Clock): string {
+  if (blockedAt <= 0) return words.unknown;
+  return fill(words.period, { length: duration(at - blockedAt, words), from: time(blockedAt), to: time(at) });
+}
+
+function next({ until, at }: Transition, words: Words, time: Clock): string {
+  if (until === -1) return words.endless;
+  return fill(words.at, { time: time(until), length: duration(until - at, words) });
+}
+
+/** `1 h 30 min`, `45 s`, `350 ms`: the two largest units that matter. */
+export function duration(ms: number, words: Words): string {
+  if (ms < 1_000) return `${Math.max(Math.round(ms), 0)}${words.units.ms}`;
+  const seconds = Math.round(ms / 1_000);
+  const [h, min, s] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const parts = [
+    [h, words.units.h],
+    [min, words.units.min],
+    [h > 0 ? 0 : s, words.units.s],
+  ] as const;
+  return parts
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${count}${unit}`)
+    .join(' ');
+}
+
+/** `2026-03-01 18:30:00 (Asia/Shanghai)`: the zone is said, because one alert is read in several. */
+function clock(timeZone: string): Clock {
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
+  return (ms) => `${format.format(ms)} (${timeZone})`;
+}

@@ -1,0 +1,159 @@
+import type { TransitionKind } from '../domain/transition.js';
+
+export type Locale = 'en' | 'zh-CN';
+
+/** Kinds that people are told of; the others change nothing that they can act on. */
+export type ToldKind = Exclude<TransitionKind, 'half-open'>;
+
+/** `{name}` stands for a value. One table, so that no language can miss a text. */
+export type Words = {
+  readonly title: Readonly<Record<ToldKind, string>>;
+  readonly state: Readonly<Record<'open' | 'closed' | 'half-open' | 'observed', string>>;
+  /** Known reasons; an unknown one is shown as it is. */
+  readonly reason: Readonly<Record<string, string>>;
+  readonly label: Readonly<Record<Label, string>>;
+  readonly calls: string;
+  readonly rate: string;
+  readonly by: string;
+  readonly window: string;
+  readonly period: string;
+  readonly at: string;
+  readonly endless: string;
+  readonly relapse: string;
+  readonly incidentOver: string;
+  readonly untold: string;
+  readonly separator: string;
+  readonly unknown: string;
+  readonly units: { readonly h: string; readonly min: string; readonly s: string; readonly ms: string };
+};
+
+type Label =
+  | 'channel'
+  | 'state'
+  | 'reason'
+  | 'note'
+  | 'calls'
+  | 'rate'
+  | 'codes'
+  | 'sources'
+  | 'since'
+  | 'lasted'
+  | 'next'
+  | 'incident'
+  | 'relapse'
+  | 'untold';
+
+export const WORDS: Readonly<Record<Locale, Words>> = {
+  en: {
+    title: {
+      blocked: '{channel} is blocked',
+      relapsed: '{channel} is blocked again (relapse {relapse})',
+      recovered: '{channel} is back in use',
+      held: '{channel} has held: the incident is over',
+      extended: 'The block of {channel} was extended',
+      shortened: 'The block of {channel} was shortened',
+      observed: '{channel} would have been blocked (observe mode)',
+    },
+    state: {
+      open: 'blocked',
+      closed: 'in use',
+      'half-open': 'on trial',
+      observed: 'in use (only observed, nothing is hidden)',
+    },
+    reason: {
+      'success-rate': 'too few successes',
+      expired: 'the block ran out',
+      deleted: 'the block key was deleted',
+      evicted: 'the block key was evicted',
+      manual: 'by hand',
+      external: 'set by another program',
+      'state lost': 'the state was lost, the block had run out',
+      held: 'no new block during the watch',
+    },
+    label: {
+      channel: 'Channel',
+      state: 'State',
+      reason: 'Reason',
+      note: 'Note',
+      calls: 'Last calls',
+      rate: 'Success rate',
+      codes: 'Top codes',
+      sources: 'Top sources',
+      since: 'Since',
+      lasted: 'Blocked',
+      next: 'Tried again',
+      incident: 'Incident',
+      relapse: 'Relapse',
+      untold: 'Told late',
+    },
+    calls: '{failed} failures and {succeeded} successes counted, {assumed} successes assumed, of {size}',
+    rate: '{rate} %, threshold {threshold} %',
+    by: '{reason}, {actor}',
+    window: '{text} ×{count}',
+    period: '{length} ({from} to {to})',
+    at: '{time} (after {length})',
+    endless: 'not until somebody unblocks it',
+    relapse: 'number {relapse}',
+    incidentOver: '{incident}, with {relapses} relapses',
+    untold: 'the news that this block began had not reached you; this message tells both',
+    separator: ', ',
+    unknown: 'unknown',
+    units: { h: ' h', min: ' min', s: ' s', ms: ' ms' },
+  },
+  'zh-CN': {
+    title: {
+      blocked: '{channel} 已熔断',
+      relapsed: '{channel} 再次熔断（第 {relapse} 次复发）',
+      recovered: '{channel} 已恢复使用',
+      held: '{channel} 已稳定：事件结束',
+      extended: '{channel} 的熔断已延长',
+      shortened: '{channel} 的熔断已缩短',
+      observed: '{channel} 本应熔断（观察模式）',
+    },
+    state: { open: '熔断中', closed: '使用中', 'half-open': '试探中', observed: '使用中（仅观察，未屏蔽）' },
+    reason: {
+      'success-rate': '成功率过低',
+      expired: '熔断到期',
+      deleted: '熔断键被删除',
+      evicted: '熔断键被淘汰',
+      manual: '人工操作',
+      external: '由其他程序设置',
+      'state lost': '状态丢失，熔断已到期',
+      held: '观察期内未再熔断',
+    },
+    label: {
+      channel: '渠道',
+      state: '状态',
+      reason: '原因',
+      note: '备注',
+      calls: '最近调用',
+      rate: '成功率',
+      codes: '主要错误码',
+      sources: '主要来源',
+      since: '开始时间',
+      lasted: '熔断时长',
+      next: '再次尝试',
+      incident: '事件',
+      relapse: '复发',
+      untold: '补充通知',
+    },
+    calls: '记录失败 {failed} 次、成功 {succeeded} 次，另有 {assumed} 次视为成功，共 {size} 次',
+    rate: '{rate}%，阈值 {threshold}%',
+    by: '{reason}，{actor}',
+    window: '{text} ×{count}',
+    period: '{length}（{from} 至 {to}）',
+    at: '{time}（{length}后）',
+    endless: '直到有人手动解除',
+    relapse: '第 {relapse} 次',
+    incidentOver: '{incident}，共复发 {relapses} 次',
+    untold: '此前未能通知您熔断开始，本消息一并告知',
+    separator: '、',
+    unknown: '未知',
+    units: { h: ' 小时', min: ' 分钟', s: ' 秒', ms: ' 毫秒' },
+  },
+};
+
+/** Puts values into a text of the table. */
+export function fill(text: string, values: Readonly<Record<string, string | number>>): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest';
+import { plainText } from '../../src/alert/message.js';
+import { duration, render } from '../../src/alert/render.js';
+import { cut, oneLine } from '../../src/alert/text.js';
+import { WORDS } from '../../src/alert/words.js';
+import { blocked, recovered } from './samples.js';
+
+const en = { locale: 'en', timeZone: 'UTC' } as const;
+const text = (...args: Parameters<typeof render>) => plainText(render(...args), false);
+
+describe('a message', () => {
+  it('says of a block what the person on call needs', () => {
+    expect(text(blocked(), en).split('\n')).toEqual([
+      'ALIPAY is blocked',
+      'Channel: ALIPAY',
+      'State: blocked',
+      'Reason: too few successes',
+      'Last calls: 4 failures and 3 successes counted, 3 successes assumed, of 10',
+      'Success rate: 60 %, threshold 70 %',
+      'Top codes: TIMEOUT ×3, 500 ×1',
+      'Top sources: checkout@a ×3, checkout@b ×1',
+      'Since: 2026-03-01 10:30:00 (UTC)',
+      'Tried again: 2026-03-01 11:00:00 (UTC) (after 30 min)',
+      `Incident: ${blocked().incident}`,
+    ]);
+  });
+
+  it('is written in Chinese, with the times of the receiver, where the receiver wants that', () => {
+    const lines = text(blocked({ kind: 'relapsed', trips: 3 }), { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
+    expect(lines).toContain('ALIPAY 再次熔断（第 2 次复发）');
+    expect(lines).toContain('记录失败 4 次、成功 3 次，另有 3 次视为成功，共 10 次');
+    expect(lines).toContain('再次尝试: 2026-03-01 19:00:00 (Asia/Shanghai)（30 分钟后）');
+    expect(lines).not.toMatch(/[{}]/);
+  });
+
+  it('says of a block by hand who did it, why, and that it does not end by itself', () => {
+    const byHand = blocked({
+      until: -1,
+      reason: 'manual',
+      actor: 'ann',
+      note: 'contract\nended',
+      size: undefined,
+      evidence: [],
+    });
+    expect(text(byHand, en)).toContain('Reason: by hand, ann\nNote: contract ended\n');
+    expect(text(byHand, en)).toContain('Tried again: not until somebody unblocks it');
+    expect(text(byHand, en)).not.toContain('Last calls');
+  });
+
+  it('says of a recovery how long the channel was blocked, and can tell of the block as well', () => {
+    const message = render(recovered(), en);
+    expect(plainText(message, false)).toContain(
+      'Blocked: 30 min (2026-03-01 10:30:00 (UTC) to 2026-03-01 11:00:00 (UTC))',
+    );
+    expect(plainText(message, false)).not.toContain(WORDS.en.untold);
+    expect(plainText(message, true)).toContain(WORDS.en.untold);
+  });
+
+  it('exists for every kind that people are told of, in both languages, with every gap filled', () => {
+    for (const kind of ['blocked', 'relapsed', 'recovered', 'held', 'extended', 'shortened', 'observed'] as const) {
+      for (const locale of ['en', 'zh-CN'] as const) {
+        const written = text(blocked({ kind, trips: 2 }), { locale, timeZone: 'Asia/Shanghai' });
+        expect(written, `${kind} ${locale}`).not.toMatch(/[{}]|undefined|NaN/);
+      }
+    }
+    expect(() => render(blocked({ kind: 'half-open' }), en)).toThrow(/half-open/);
+  });
+
+  it('calls people for the beginning of a block alone', () => {
+    const calls = (kind: 'blocked' | 'relapsed' | 'recovered' | 'held' | 'extended') =>
+      render(blocked({ kind }), en).mention;
+    expect([calls('blocked'), calls('relapsed'), calls('recovered'), calls('held'), calls('extended')]).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
+  });
+});
+
+describe('text', () => {
+  it('is cut at code points and never longer than its limit', () => {
+    expect(cut('🔥🔥🔥', 5)).toBe('🔥🔥…');
+    expect(cut('🔥🔥🔥', 4)).toBe('🔥…');
+    expect(cut('abc', 3)).toBe('abc');
+    expect(cut('abcd', 3)).toBe('ab…');
+    expect(cut('微信支付', 7, (codePoint) => Buffer.byteLength(codePoint))).toBe('微…');
+  });
+
+  it('from outside stays on one line and reads in one direction', () => {
+    expect(oneLine('a\r\nb\u2028c\u202Ed')).toBe('a b cd');
+  });
+
+  it('gives lengths of time in the units that matter', () => {
+    const told = [350, 1_000, 45_000, 90_000, 1_800_000, 5_400_000, 90_000_000].map((ms) => duration(ms, WORDS.en));
+    expect(told).toEqual(['350 ms', '1 s', '45 s', '1 min 30 s', '30 min', '1 h 30 min', '25 h']);
+  });
+});
