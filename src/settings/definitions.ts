@@ -1,0 +1,221 @@
+import { z } from 'zod';
+import { parseDuration } from '../domain/duration.js';
+import { maskUrl, parseRedisUrl, RedisUrlError } from '../redis/client.js';
+
+/** One static setting: what it is called in each place, how its text or value is read, and what it is without any of them. */
+export type Definition<T> = {
+  readonly env: string;
+  readonly schema: z.ZodType<T>;
+  readonly fallback: T | undefined;
+  /** Shown instead of the value in `config show` and in errors. */
+  readonly mask?: (value: unknown) => string;
+  readonly about: string;
+};
+
+const text = (rule: string, accept: (value: string) => boolean) =>
+  z.string({ error: rule }).trim().min(1, { error: rule }).refine(accept, { error: rule });
+
+/** Numbers come as text from flags and environment, and as numbers from the file. */
+const whole = (least: number, most: number) => {
+  const error = `must be a whole number from ${least} to ${most}`;
+  const digits = z
+    .string({ error })
+    .regex(/^\d{1,15}$/, { error })
+    .transform(Number);
+  return z
+    .union([z.number({ error }), digits], { error })
+    .pipe(z.number().int({ error }).min(least, { error }).max(most, { error }));
+};
+
+/** In milliseconds once read; written with a unit. */
+const duration = (leastMs: number, mostMs: number, range: string) => {
+  const error = `must be a duration ${range}, such as 1500ms, 30s or 5m`;
+  return z.union([z.string(), z.literal(0)], { error }).transform((value, context) => {
+    const ms = parseDuration(typeof value === 'string' ? value.trim() : value);
+    if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
+    context.addIssue({ code: 'custom', message: error });
+    return z.NEVER;
+  });
+};
+
+const yesOrNo = z
+  .union([z.boolean(), z.literal('true'), z.literal('false'), z.literal('1'), z.literal('0')], {
+    error: 'must be true or false',
+  })
+  .transform((value) => value === true || value === 'true' || value === '1');
+
+const redisUrl = z
+  .string({ error: 'must be a Redis URL' })
+  .trim()
+  .superRefine((url, context) => {
+    try {
+      parseRedisUrl(url);
+    } catch (error) {
+      // A password that is not URL-encoded ends here as a URIError, which must not show it.
+      context.addIssue({
+        code: 'custom',
+        message: error instanceof RedisUrlError ? error.message : 'must be a Redis URL with an encoded password',
+      });
+    }
+  });
+
+const maskRedis = (value: unknown) => (typeof value === 'string' ? maskUrl(value) : '***');
+
+function define<T>(definition: Definition<T>): Definition<T> {
+  return definition;
+}
+
+/**
+ * Every static setting, by the name that it has in `fuseline.config.yaml`. The flag is the same name in kebab-case
+ * (`--redis-url`). Durations are milliseconds once read.
+ */
+export const DEFINITIONS = {
+  redisUrl: define({
+    env: 'FUSELINE_REDIS_URL',
+    schema: redisUrl,
+    fallback: 'redis://127.0.0.1:6379',
+    mask: maskRedis,
+    about: 'channels, rules and feed',
+  }),
+  logRedisUrl: define({
+    env: 'FUSELINE_LOG_REDIS_URL',
+    schema: redisUrl,
+    fallback: undefined,
+    mask: maskRedis,
+    about: 'the outcome log; default: redisUrl',
+  }),
+  queueRedisUrl: define({
+    env: 'FUSELINE_QUEUE_REDIS_URL',
+    schema: redisUrl,
+    fallback: undefined,
+    mask: maskRedis,
+    about: 'BullMQ; default: redisUrl',
+  }),
+  prefix: define({
+    env: 'FUSELINE_PREFIX',
+    schema: z
+      .string({ error: 'must be text' })
+      .max(64, { error: 'must have at most 64 characters' })
+      .regex(/^[^{}\s]*$/, { error: 'must not hold "{", "}" or white space' }),
+    fallback: '',
+    about: 'comes before every key',
+  }),
+  transport: define({
+    env: 'FUSELINE_TRANSPORT',
+    schema: z.literal('redis-stream', {
+      error: ({ input }) =>
+        input === 'kafka'
+          ? 'this version reads redis-stream only, not yet kafka'
+          : 'must be redis-stream: this version reads no other log',
+    }),
+    fallback: 'redis-stream',
+    about: 'kind of outcome log',
+  }),
+  kafkaBrokers: define({
+    env: 'FUSELINE_KAFKA_BROKERS',
+    schema: text('must be host:port, several with commas between', (value) =>
+      /^[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*$/.test(value),
+    ),
+    fallback: undefined,
+    about: 'not used with redis-stream',
+  }),
+  kafkaTopic: define({
+    env: 'FUSELINE_KAFKA_TOPIC',
+    schema: text('must be 1 to 249 of letters, digits, ".", "_" and "-"', (value) =>
+      /^[A-Za-z0-9._-]{1,249}$/.test(value),
+    ),
+    fallback: 'fuseline.outcomes',
+    about: 'not used with redis-stream',
+  }),
+  kafkaGroup: define({
+    env: 'FUSELINE_KAFKA_GROUP',
+    schema: text('must be 1 to 249 characters', (value) => value.length <= 249),
+    fallback: 'fuseline',
+    about: 'not used with redis-stream',
+  }),
+  rules: define({
+    env: 'FUSELINE_RULES',
+    schema: text('must be the path of a file', () => true),
+    fallback: undefined,
+    about: 'file of rules that this process puts into fuseline:config',
+  }),
+  httpPort: define({
+    env: 'FUSELINE_HTTP_PORT',
+    schema: whole(0, 65_535),
+    fallback: 9464,
+    about: 'health and metrics; 0: a free one',
+  }),
+  httpHost: define({
+    env: 'FUSELINE_HTTP_HOST',
+    schema: text('must be a host name or an address', (value) => /^[A-Za-z0-9.:_-]{1,253}$/.test(value)),
+    fallback: '127.0.0.1',
+    about: 'address on which health and metrics are served',
+  }),
+  logLevel: define({
+    env: 'FUSELINE_LOG_LEVEL',
+    schema: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+      error: 'must be trace, debug, info, warn, error, fatal or silent',
+    }),
+    fallback: 'info',
+    about: 'least severe line that is logged',
+  }),
+  freshFor: define({
+    env: 'FUSELINE_FRESH_FOR',
+    schema: duration(1_000, 24 * 3_600_000, 'from 1s to 24h'),
+    fallback: 5 * 60_000,
+    about: 'older outcomes are dropped as stale; the same in the whole fleet',
+  }),
+  logClockLead: define({
+    env: 'FUSELINE_LOG_CLOCK_LEAD',
+    schema: duration(0, 3_600_000, 'from 0 to 1h'),
+    fallback: 0,
+    about: 'by how much the clock of the log goes ahead of that of the channels',
+  }),
+  shards: define({
+    env: 'FUSELINE_SHARDS',
+    schema: whole(1, 256),
+    fallback: 4,
+    about: 'shards of the outcome log, when there are none yet',
+  }),
+  maxChannels: define({
+    env: 'FUSELINE_MAX_CHANNELS',
+    schema: whole(1, 1_000_000),
+    fallback: 10_000,
+    about: 'most channels that a worker judges within 10 minutes',
+  }),
+  rewind: define({
+    env: 'FUSELINE_REWIND',
+    schema: duration(0, 3_600_000, 'from 0 to 1h'),
+    fallback: 30_000,
+    about: 'how far workers go back after a failover',
+  }),
+  streamMaxLen: define({
+    env: 'FUSELINE_STREAM_MAXLEN',
+    schema: whole(1_000, 1_000_000_000),
+    fallback: 1_000_000,
+    about: 'hard cap of a shard, in entries',
+  }),
+  readMaxEntries: define({
+    env: 'FUSELINE_READ_MAX_ENTRIES',
+    schema: whole(1, 100_000),
+    fallback: 2_000,
+    about: 'most entries of one read',
+  }),
+  allowPrivateReceivers: define({
+    env: 'FUSELINE_ALLOW_PRIVATE_RECEIVERS',
+    schema: yesOrNo,
+    fallback: false,
+    about: 'whether alerts may go to private and local addresses',
+  }),
+} as const;
+
+export type SettingName = keyof typeof DEFINITIONS;
+type Value<N extends SettingName> = NonNullable<(typeof DEFINITIONS)[N]['schema']['_output']>;
+
+/** Settings without a default of their own. */
+type Optional = 'kafkaBrokers' | 'rules';
+
+/** The settings in force. Durations in milliseconds. `logRedisUrl` and `queueRedisUrl` are `redisUrl` unless set. */
+export type Settings = { readonly [N in Exclude<SettingName, Optional>]: Value<N> } & {
+  readonly [N in Optional]?: Value<N>;
+};
