@@ -48,8 +48,8 @@ export async function takeSnapshot(deps: RefreshDeps): Promise<number> {
   // Only now is anything changed: a snapshot that fails half-way leaves the place in the feed as it was, and no gap is forgotten.
   if (before === undefined || lost !== undefined) position.jump(tip);
   if (lost !== undefined) deps.onGap(lost);
-  views.begin(time.redisMs);
   settleAll(deps, reads, begunAt, 'snapshot');
+  views.begin(time.redisMs);
   views.endDue();
   return begunAt;
 }

@@ -101,12 +101,12 @@ export function isByHand(view: View): boolean {
  * The transition that the feed did not bring, made from the state that shows it; `undefined` where nothing was missed: the shadow lane
  * moves the epoch too. Evidence and counts are not known; where several were missed, it is the last.
  *
- * @param bornAt Redis ms of the first snapshot: of a channel unknown here, what is older is no news
+ * @param bornAt Redis ms of the first snapshot, of which nothing is news; `undefined` while it is being read
  */
 export function missedTransition(
   before: View | undefined,
   read: ChannelRead & { state: StoredState },
-  bornAt: number,
+  bornAt: number | undefined,
 ): Transition | undefined {
   const { state, channel } = read;
   const kind = before && before.epoch > 0 ? missedKind(before, state) : unseenKind(state, bornAt);
@@ -140,9 +140,10 @@ function missedKind(before: View, state: StoredState): TransitionKind | undefine
   return state.until === -1 || (before.until !== -1 && state.until > before.until) ? 'extended' : 'shortened';
 }
 
-function unseenKind(state: StoredState, bornAt: number): TransitionKind | undefined {
-  const happenedAt = state.state === 'closed' ? state.since : Math.max(state.since, state.block);
-  return state.block > 0 && happenedAt > bornAt ? kindOf(state) : undefined;
+/** The first snapshot reads every channel that is not plainly closed: one that is open and unknown later has opened since. */
+function unseenKind(state: StoredState, bornAt: number | undefined): TransitionKind | undefined {
+  if (bornAt === undefined) return undefined;
+  return state.state !== 'closed' || state.since > bornAt ? kindOf(state) : undefined;
 }
 
 function kindOf(state: StoredState): TransitionKind {

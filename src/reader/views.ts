@@ -18,8 +18,8 @@ export class Views {
   readonly #views = new Map<string, View>();
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
-  /** Redis ms of the first snapshot: what is older and was never known here is no news. */
-  #bornAt = Number.POSITIVE_INFINITY;
+  /** Redis ms of the first snapshot, once it is complete. */
+  #bornAt: number | undefined;
 
   constructor(clock: RedisClock, tell: (transition: Transition) => void) {
     this.#clock = clock;
@@ -45,9 +45,9 @@ export class Views {
     for (const view of this.#views.values()) if (view.blocked || view.state !== 'closed') yield view.channel;
   }
 
-  /** Marks the first snapshot, before its reads are applied. */
+  /** Marks the first snapshot as complete: from now on, what reads show is news. */
   begin(redisMs: number): void {
-    this.#bornAt = Math.min(this.#bornAt, redisMs);
+    this.#bornAt ??= redisMs;
   }
 
   /** A transition of the feed. True when it was news: only then it is applied and told. */
