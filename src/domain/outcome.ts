@@ -6,9 +6,6 @@ export const DURATION_MAX_MS = 3_600_000;
 /** Longest wait in a publisher that an outcome may carry: a day. Whatever is older than `freshFor` is dropped as stale anyway. */
 export const AGO_MAX_MS = 86_400_000;
 
-/** Codes that never count, in upper case, compared without regard to case: the caller gave up, the third party did nothing wrong. */
-export const DEFAULT_IGNORED_CODES: readonly string[] = ['CLIENT_CANCELLED'];
-
 const Channel = z.unknown().transform((value, context) => {
   try {
     return canonicalChannel(value);

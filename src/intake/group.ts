@@ -1,6 +1,7 @@
 import type { ChannelBatch } from '../domain/batch.js';
 import { glob } from '../domain/glob.js';
-import { DEFAULT_IGNORED_CODES, type Outcome, parseOutcome } from '../domain/outcome.js';
+import { isIgnoredByDefault } from '../domain/ignored-codes.js';
+import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import type { Policy } from '../domain/policy.js';
 import type { DeadLetter, LogBatch, LogEntry } from '../transport/port.js';
 
@@ -113,7 +114,7 @@ const matchers = new WeakMap<Policy, (code: string) => boolean>();
 
 /** Whether a policy leaves a code out of the judgement. Codes that every policy leaves out match whatever their case. */
 export function isIgnored(policy: Policy, code: string): boolean {
-  if (DEFAULT_IGNORED_CODES.includes(code.toUpperCase())) return true;
+  if (isIgnoredByDefault(code)) return true;
   if (policy.ignore.length === 0) return false;
   let matcher = matchers.get(policy);
   if (!matcher) {

@@ -24,7 +24,7 @@ export type Selection<T> = {
 export type Lookup = {
   /** The canonical name and whether it is hidden; `undefined` for what is no name of a channel. */
   readonly find: (name: unknown) => { channel: string; hidden: View | undefined } | undefined;
-  readonly rules: LiveRules | undefined;
+  readonly rules: Pick<LiveRules, 'policyFor' | 'minVisible'> | undefined;
 };
 
 /**

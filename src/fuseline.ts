@@ -1,0 +1,79 @@
+import { createPublisher, type Publisher, type PublisherOptions } from './publisher/index.js';
+import { createReader, type Reader, type ReaderLogger } from './reader/index.js';
+import { closeRedis, openRedis } from './redis/client.js';
+import { Keys } from './redis/keys.js';
+import { createLiveRules } from './rules/live.js';
+import { loadSettings } from './settings/load.js';
+
+export type FuselineOptions = {
+  /** `redis://…`, `redis-cluster://…` or `redis-sentinel://…`. Default: `FUSELINE_REDIS_URL`, then the settings file. */
+  readonly url?: string;
+  /** Where the outcome log lies, if elsewhere. */
+  readonly logUrl?: string;
+  /** Comes before every key; as in the workers. */
+  readonly prefix?: string;
+  /** Host and service, told with every outcome that names no source of its own. */
+  readonly source?: string;
+  /** Channels to look at from the start. */
+  readonly channels?: readonly string[];
+  readonly onDrop?: PublisherOptions['onDrop'];
+  readonly logger?: ReaderLogger;
+};
+
+/** What a service needs: publish outcomes, ask for verdicts. {@link createFuseline} makes it, `fuseline/testing` makes one without Redis. */
+export type Fuseline<Channel extends string = string> = Pick<
+  Publisher<Channel>,
+  'publish' | 'track' | 'flush' | 'counts'
+> &
+  Pick<Reader<Channel>, 'isBlocked' | 'visible' | 'select' | 'stateOf' | 'on' | 'status'> & {
+    /** Sends what still waits (up to `timeoutMs`, default 5 s), then closes every connection. */
+    close(options?: { timeoutMs?: number }): Promise<void>;
+  };
+
+/**
+ * Opens a publisher and a reader on one Redis. Resolves as soon as the reader knows the state of the fleet, or after about a second if
+ * Redis is away: it then starts open (nothing is blocked), says so through `logger`, and heals alone.
+ *
+ * @throws {SettingsError} a setting that cannot be used; the message names each
+ */
+export async function createFuseline<Channel extends string = string>(
+  options: FuselineOptions = {},
+): Promise<Fuseline<Channel>> {
+  const { url: redisUrl, logUrl: logRedisUrl, prefix: chosen, logger, onDrop, channels, source } = options;
+  const { settings } = loadSettings({ flags: { redisUrl, logRedisUrl, prefix: chosen } });
+  const { prefix } = settings;
+  const keys = new Keys(prefix);
+  const client = openRedis(settings.redisUrl, 'commands');
+  const log = logger
+    ? { ...logger, info: logger.info.bind(logger), warn: logger.warn.bind(logger), error: logger.warn.bind(logger) }
+    : undefined;
+  const rules = await createLiveRules({ client, keys, startWithinMs: 1_000, logger: log });
+  const reader = createReader<Channel>({ url: settings.redisUrl, prefix, rules, channels, logger });
+  const publisher = createPublisher<Channel>({
+    url: settings.logRedisUrl,
+    prefix,
+    source,
+    onDrop,
+    shards: settings.shards,
+    maxLen: settings.streamMaxLen,
+  });
+  await reader.ready;
+  return {
+    publish: (outcome) => publisher.publish(outcome),
+    track: (channel, fn, how) => publisher.track(channel, fn, how),
+    flush: (how) => publisher.flush(how),
+    counts: () => publisher.counts(),
+    isBlocked: reader.isBlocked,
+    visible: reader.visible,
+    select: reader.select,
+    stateOf: reader.stateOf,
+    on: reader.on,
+    status: reader.status,
+    async close(how) {
+      await publisher.close(how);
+      await reader.close();
+      await rules.close();
+      await closeRedis(client);
+    },
+  };
+}
