@@ -121,6 +121,8 @@ function openCluster(nodes: Node[], options: RedisOptions): Cluster {
     redisOptions,
     enableOfflineQueue: enableOfflineQueue ?? true,
     clusterRetryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 6), 1_000),
+    // Otherwise a cluster sends a command again whose answer was lost with the connection, whatever the node's own options say.
+    ...(options.autoResendUnfulfilledCommands === false ? { retryDelayOnFailover: 0 } : {}),
     slotsRefreshTimeout: 2_000,
     slotsRefreshInterval: 5_000,
   };

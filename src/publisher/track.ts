@@ -1,0 +1,122 @@
+import { CLIENT_CANCELLED, TIMEOUT } from '../domain/ignored-codes.js';
+import { DURATION_MAX_MS, type OutcomeInput } from '../domain/outcome.js';
+
+export type TrackOptions<Result> = {
+  /**
+   * Whether a call that came back was good. Required, because many third parties fail with HTTP 200 and a code in the body. Whoever
+   * really means "it did not throw" says {@link didNotThrow}. When it throws itself, the call counts as a failure with the code
+   * `SUCCESS_CHECK_THREW` (an answer that one cannot even read is rarely a good one); the caller gets the answer all the same.
+   */
+  success: (result: Result) => boolean;
+  /** The third party's own code. Not asked for aborts and timeouts, which have theirs; default: the error's `code` or name. */
+  code?: (end: { result: Result } | { error: unknown }) => string | undefined;
+  source?: string;
+};
+
+/** For calls whose only way to fail is to throw. */
+export const didNotThrow = (): true => true;
+
+/** The code of a call whose `success` callback threw. */
+export const SUCCESS_CHECK_THREW = 'SUCCESS_CHECK_THREW';
+
+/**
+ * Runs `fn`, publishes how it ended, and gives back its result or throws its error, untouched. Works with functions that return a value,
+ * a promise or any thenable (asked once only, since some run again for each `then`; what comes back for one is a promise).
+ *
+ * An `AbortError` counts with the code `CLIENT_CANCELLED`, which is ignored by default; a `TimeoutError`, also as the cause of an abort,
+ * counts with `TIMEOUT`.
+ *
+ * Inside a retry (`retry(() => track(…))`) every attempt counts, so a channel is blocked sooner: three attempts of one call are
+ * three failures. Outside (`track(channel, () => retry(…), …)`) every business call counts, and an attempt that a retry healed
+ * does not count at all. Prefer inside, if the retries go to the same channel.
+ */
+export function track<T>(
+  publish: (outcome: OutcomeInput) => void,
+  channel: string,
+  fn: () => T,
+  { success, code, source }: TrackOptions<Awaited<T>>,
+): T {
+  const startedAt = performance.now();
+  const tell = (good: boolean, why: string | undefined) => {
+    const durationMs = Math.min(DURATION_MAX_MS, Math.round(performance.now() - startedAt));
+    publish({ channel, success: good, durationMs, code: why, source });
+  };
+  const returned = (result: Awaited<T>) => {
+    const { good, why } = judge(result, success);
+    tell(good, why ?? safely(() => code?.({ result })));
+  };
+  const threw = (error: unknown) => {
+    tell(false, brokenOff(error) ?? safely(() => code?.({ error })) ?? codeOf(error));
+  };
+
+  let result: T;
+  try {
+    result = fn();
+  } catch (error) {
+    threw(error);
+    throw error;
+  }
+  if (!isThenable(result)) {
+    returned(result as Awaited<T>);
+    return result;
+  }
+  const settled = new Promise<Awaited<T>>((resolve, reject) => {
+    (result as PromiseLike<Awaited<T>>).then(resolve, reject);
+  });
+  const told = settled.then(
+    (value) => {
+      returned(value);
+      return value;
+    },
+    (error: unknown) => {
+      threw(error);
+      throw error;
+    },
+  );
+  return told as T;
+}
+
+function judge<R>(result: R, success: (result: R) => boolean): { good: boolean; why?: string } {
+  try {
+    const verdict: unknown = success(result);
+    // A promise is always truthy: an async check would never see a failure.
+    if (isThenable(verdict)) {
+      verdict.then(undefined, () => {});
+      return { good: false, why: SUCCESS_CHECK_THREW };
+    }
+    return { good: Boolean(verdict) };
+  } catch {
+    return { good: false, why: SUCCESS_CHECK_THREW };
+  }
+}
+
+function brokenOff(error: unknown): string | undefined {
+  const name = read(error, 'name');
+  if (name === 'TimeoutError' || (name === 'AbortError' && read(read(error, 'cause'), 'name') === 'TimeoutError'))
+    return TIMEOUT;
+  return name === 'AbortError' ? CLIENT_CANCELLED : undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = read(error, 'code');
+  if (typeof code === 'string' && code !== '') return code;
+  const name = read(error, 'name');
+  return typeof name === 'string' && name !== '' ? name : undefined;
+}
+
+/** Errors of others may be anything, also with getters that throw. */
+function read(value: unknown, key: string): unknown {
+  return safely(() => (value as Record<string, unknown> | null | undefined)?.[key]);
+}
+
+function safely<T>(fn: () => T): T | undefined {
+  try {
+    return fn();
+  } catch {
+    return undefined;
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof read(value, 'then') === 'function';
+}

@@ -1,0 +1,245 @@
+import { describe, expect, it } from 'vitest';
+import type { OutcomeInput } from '../../src/domain/outcome.js';
+import { type DropReason, publishTo } from '../../src/publisher/publisher.js';
+import { createMemoryLog } from '../../src/transport/memory.js';
+import type { LogWriter, QueuedOutcome } from '../../src/transport/port.js';
+import { until } from '../support/wait.js';
+import { collector } from '../transport/conformance.js';
+
+const good = (n = 0): OutcomeInput => ({ channel: 'ALIPAY', success: true, durationMs: n });
+
+/** A log that is away until `open` is called. */
+function awayLog() {
+  let isOpen = false;
+  const sent: QueuedOutcome[] = [];
+  let calls = 0;
+  const writer: LogWriter = {
+    async send(batch) {
+      calls += 1;
+      if (!isOpen) return { sent: 0, unsent: batch, unknown: 0, error: new Error('away') };
+      sent.push(...batch);
+      return { sent: batch.length, unsent: [], unknown: 0 };
+    },
+    async close() {},
+  };
+  return {
+    writer,
+    sent,
+    calls: () => calls,
+    open: () => {
+      isOpen = true;
+    },
+  };
+}
+
+describe('publish', () => {
+  it('brings outcomes into the log within moments, without being asked to', async () => {
+    const log = createMemoryLog();
+    const seen = collector();
+    const stop = new AbortController();
+    const reading = log.reader().run(seen.handler, stop.signal);
+    const publisher = publishTo({ writer: log.writer(), source: 'checkout-1' });
+    publisher.publish({
+      channel: 'ALIPAY',
+      success: false,
+      durationMs: 812,
+      code: 'SYSTEM_ERROR',
+      at: 1_700_000_000_000,
+    });
+    await until(() => seen.outcomes.length === 1, { what: 'the outcome' });
+    expect(seen.outcomes[0]).toMatchObject({
+      channel: 'ALIPAY',
+      success: false,
+      durationMs: 812,
+      code: 'SYSTEM_ERROR',
+      at: 1_700_000_000_000,
+      source: 'checkout-1',
+    });
+    stop.abort();
+    await Promise.all([reading, publisher.close()]);
+  });
+
+  it('never throws, whatever it is given, and tells which rule was broken', () => {
+    const told: [unknown, DropReason, string][] = [];
+    const { writer } = awayLog();
+    const publisher = publishTo({ writer, onDrop: (...args) => told.push(args) });
+    const trap = new Proxy(
+      {},
+      {
+        get: () => {
+          throw new Error('trap');
+        },
+      },
+    );
+    const hostile: unknown[] = [
+      undefined,
+      null,
+      7,
+      'ALIPAY',
+      Symbol('x'),
+      [],
+      () => {},
+      trap,
+      Object.create(null),
+      { channel: '', success: true },
+      { channel: 'a{b}', success: true },
+      { channel: '\ud800', success: true },
+      { channel: 'ALIPAY' },
+      { channel: 'ALIPAY', success: 'maybe' },
+      { channel: 'ALIPAY', success: true, durationMs: -1 },
+      { channel: 'ALIPAY', success: true, durationMs: Number.NaN },
+      { channel: 'ALIPAY', success: true, durationMs: 1e9 },
+      { channel: 'x'.repeat(10_000_000), success: true },
+    ];
+    for (const one of hostile) publisher.publish(one as OutcomeInput);
+    expect(publisher.counts().dropped.invalid).toBe(hostile.length);
+    expect(publisher.counts().published).toBe(0);
+    expect(told).toHaveLength(hostile.length);
+    expect(told.every(([, reason, detail]) => reason === 'invalid' && detail.length > 0 && detail.length < 300)).toBe(
+      true,
+    );
+    expect(told[9]![2]).toContain('channel must not be empty');
+  });
+
+  it('keeps what an outcome was when it was published, though the caller changes the object afterwards', async () => {
+    const away = awayLog();
+    away.open();
+    const publisher = publishTo({ writer: away.writer });
+    const outcome = good(1);
+    publisher.publish(outcome);
+    outcome.channel = 'a{b}';
+    outcome.durationMs = 99;
+    await publisher.flush();
+    expect(away.sent.map((one) => one.outcome)).toEqual([{ channel: 'ALIPAY', success: true, durationMs: 1 }]);
+  });
+
+  it('sends at once when 500 wait, and after 5 ms otherwise, one send at a time', async () => {
+    const sizes: number[] = [];
+    let inFlight = 0;
+    let most = 0;
+    const writer: LogWriter = {
+      async send(batch) {
+        inFlight += 1;
+        most = Math.max(most, inFlight);
+        sizes.push(batch.length);
+        await new Promise((resolve) => setImmediate(resolve));
+        inFlight -= 1;
+        return { sent: batch.length, unsent: [], unknown: 0 };
+      },
+      async close() {},
+    };
+    const publisher = publishTo({ writer, batchMs: 60_000 });
+    for (let n = 0; n < 1_200; n += 1) publisher.publish(good(n));
+    await until(() => sizes.length === 2, { what: 'two full batches' });
+    expect(sizes).toEqual([500, 500]);
+    await publisher.flush();
+    expect(sizes).toEqual([500, 500, 200]);
+    expect(most).toBe(1);
+  });
+
+  it('drops the oldest when the log is away for too long, and says so', async () => {
+    const away = awayLog();
+    const dropped: number[] = [];
+    const publisher = publishTo({
+      writer: away.writer,
+      maxBuffered: 100,
+      onDrop: (outcome, reason) => {
+        if (reason === 'buffer-full') dropped.push((outcome as { durationMs: number }).durationMs);
+        throw new Error('a hook that throws changes nothing');
+      },
+    });
+    for (let n = 0; n < 250; n += 1) publisher.publish(good(n));
+    await until(() => away.calls() > 1, { what: 'a second try' });
+    expect(publisher.counts()).toMatchObject({ published: 250, buffered: 100, sent: 0 });
+    expect(publisher.lastError()?.message).toBe('away');
+    away.open();
+    expect(await publisher.flush()).toBe(true);
+    expect(dropped).toEqual(Array.from({ length: 150 }, (_, n) => n));
+    expect(away.sent.map(({ outcome }) => outcome.durationMs)).toEqual(Array.from({ length: 100 }, (_, n) => n + 150));
+    const counts = publisher.counts();
+    expect(counts).toMatchObject({ sent: 100, buffered: 0 });
+    expect(counts.published).toBe(
+      counts.sent + counts.unknown + counts.dropped['buffer-full'] + counts.dropped.shutdown,
+    );
+    expect(publisher.lastError()).toBeUndefined();
+  });
+
+  it('bounds what waits by its size too', () => {
+    const { writer } = awayLog();
+    const publisher = publishTo({ writer, maxBufferedBytes: 100_000 });
+    for (let n = 0; n < 1_000; n += 1)
+      publisher.publish({ ...good(n), code: 'x'.repeat(128), source: 'y'.repeat(128) });
+    const { buffered, dropped } = publisher.counts();
+    expect(buffered).toBeLessThan(200);
+    expect(buffered).toBeGreaterThan(50);
+    expect(dropped['buffer-full']).toBe(1_000 - buffered);
+  });
+
+  it('does not hammer a log that is away, however much is published', async () => {
+    const away = awayLog();
+    const publisher = publishTo({ writer: away.writer });
+    const until300 = performance.now() + 300;
+    while (performance.now() < until300) {
+      for (let n = 0; n < 600; n += 1) publisher.publish(good(n));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(away.calls()).toBeGreaterThan(1);
+    expect(away.calls()).toBeLessThan(15);
+  });
+
+  it('never sends again what may be in the log', async () => {
+    let calls = 0;
+    const writer: LogWriter = {
+      async send(batch) {
+        calls += 1;
+        return { sent: 0, unsent: [], unknown: batch.length, error: new Error('no answer') };
+      },
+      async close() {},
+    };
+    const publisher = publishTo({ writer });
+    publisher.publish(good());
+    expect(await publisher.flush()).toBe(true);
+    expect(publisher.counts()).toMatchObject({ published: 1, unknown: 1, sent: 0, buffered: 0 });
+    expect(calls).toBe(1);
+  });
+});
+
+describe('flush and close', () => {
+  it('tells by false that the time was too short, and keeps what waits', async () => {
+    const { writer } = awayLog();
+    const publisher = publishTo({ writer });
+    publisher.publish(good());
+    expect(await publisher.flush({ timeoutMs: 50 })).toBe(false);
+    expect(publisher.counts().buffered).toBe(1);
+  });
+
+  it('waits for what was published before, not for what comes meanwhile', async () => {
+    const away = awayLog();
+    away.open();
+    const publisher = publishTo({ writer: away.writer, batchSize: 10 });
+    for (let n = 0; n < 30; n += 1) publisher.publish(good(n));
+    let flushed = false;
+    const flushing = publisher.flush().then((all) => {
+      flushed = all;
+    });
+    while (!flushed) {
+      publisher.publish(good());
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await flushing;
+    expect(publisher.counts().sent).toBeGreaterThanOrEqual(30);
+  });
+
+  it('sends what waits, drops what cannot be sent, and refuses what comes later', async () => {
+    const away = awayLog();
+    const reasons: DropReason[] = [];
+    const publisher = publishTo({ writer: away.writer, onDrop: (_outcome, reason) => reasons.push(reason) });
+    publisher.publish(good());
+    const closing = publisher.close({ timeoutMs: 30 });
+    publisher.publish(good());
+    await closing;
+    await publisher.close();
+    expect(reasons).toEqual(['closed', 'shutdown']);
+    expect(publisher.counts()).toMatchObject({ published: 1, buffered: 0, dropped: { closed: 1, shutdown: 1 } });
+  });
+});
