@@ -16,12 +16,14 @@ const FORBIDDEN = /[{}\u0000-\u001f\u007f-\u009f]/;
  * The canonical (NFC) form of a channel's name. Two spellings that look alike must meet in one key, and braces would break the
  * hash tag that keeps a channel's keys in one cluster slot.
  *
- * @throws {ChannelNameError} not a string, empty, over 128 bytes, braces, control characters, lone surrogates, edge white space
+ * @throws {ChannelNameError} not a string, empty, over 128 bytes, braces, control characters, lone surrogates, U+FFFD, edge white space
  */
 export function canonicalChannel(name: unknown): string {
   if (typeof name !== 'string') throw new ChannelNameError(`channel must be a string, got ${show(name)}`);
   if (name.length > CHANNEL_NAME_MAX_BYTES) throw tooLong(name);
   if (!name.isWellFormed()) throw new ChannelNameError(`channel must not hold lone surrogates, got ${show(name)}`);
+  // What decoders put in place of bytes that are not UTF-8: two different names would meet in one.
+  if (name.includes('\ufffd')) throw new ChannelNameError(`channel must be UTF-8, got ${show(name)}`);
   const canonical = name.normalize('NFC');
   if (canonical === '') throw new ChannelNameError('channel must not be empty');
   if (Buffer.byteLength(canonical) > CHANNEL_NAME_MAX_BYTES) throw tooLong(canonical);
