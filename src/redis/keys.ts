@@ -86,6 +86,11 @@ export class Keys {
     return `${this.prefix}fuseline:config:history`;
   }
 
+  /** What a receiver of alerts has been told, per channel. One key: decided by one script. */
+  told(receiver: string): string {
+    return `${this.prefix}fuseline:told:${receiver}`;
+  }
+
   /** BullMQ's own prefix; the braces keep each queue's keys in one slot of a cluster. */
   get queues(): string {
     return `${this.prefix}{fuseline}`;
