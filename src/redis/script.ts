@@ -10,15 +10,27 @@ export type Script = { readonly name: string; readonly source: string; readonly 
 /** What Redis hands back from our scripts: integers, strings and flat lists of both. */
 export type ScriptReply = number | string | (number | string)[];
 
-const folder = findFolder();
+let folder: string | undefined;
 
 /**
- * Loads `lua/<name>.lua`. A line `-- include <file>` is replaced by that file, because Redis scripts have no `require`; one move
- * lives in one file and is shared by every script that takes it.
+ * Names `lua/<name>.lua`, and reads it when it is first used: importing this package reads no file. A line `-- include <file>` is
+ * replaced by that file, because Redis scripts have no `require`; one move lives in one file and is shared by every script that
+ * takes it.
  */
 export function loadScript(name: string): Script {
-  const source = resolveIncludes(`${name}.lua`);
-  return { name, source, sha: createHash('sha1').update(source).digest('hex') };
+  let source: string | undefined;
+  let sha: string | undefined;
+  return {
+    name,
+    get source() {
+      source ??= resolveIncludes(`${name}.lua`);
+      return source;
+    },
+    get sha() {
+      sha ??= createHash('sha1').update(this.source).digest('hex');
+      return sha;
+    },
+  };
 }
 
 /**
@@ -42,6 +54,7 @@ export async function runScript(
 }
 
 function resolveIncludes(file: string): string {
+  folder ??= findFolder();
   const text = readFileSync(join(folder, file), 'utf8');
   return text.replace(/^-- include (\S+)$/gm, (_line, included: string) => resolveIncludes(included));
 }
