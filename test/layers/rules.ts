@@ -15,7 +15,7 @@ export type Import = {
 /** From the bottom up. A folder may import its own files and folders that stand lower; flows may also import each other. */
 const LEVELS: readonly (readonly string[])[] = [
   ['domain'],
-  ['redis', 'observe', 'http'],
+  ['redis', 'observe'],
   ['channel', 'transport', 'alert', 'queue'],
   [
     'settings',
@@ -27,6 +27,7 @@ const LEVELS: readonly (readonly string[])[] = [
     'checker',
     'recovery',
     'notify',
+    'http',
     'process',
     'fuseline',
   ],
