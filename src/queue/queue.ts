@@ -35,6 +35,8 @@ export type JobQueue = {
   /** Makes one job every `everyMs`, fleet-wide, however many processes call this; calling it again renews keys that were lost. */
   upsertScheduler(name: string, everyMs: number, attempts?: number): Promise<void>;
   counts(): Promise<JobCounts>;
+  /** Id of the job that was done last, by whichever process; `undefined` when none is kept. Another id means that work goes on. */
+  lastDone(): Promise<string | undefined>;
   /** Leaves the client open: who opened it closes it, afterwards. */
   close(): Promise<void>;
 };
@@ -109,6 +111,7 @@ export function openQueue({ client, prefix, name, deadlineMs = 1_000, onError = 
         const { waiting = 0, prioritized = 0, active = 0, delayed = 0, failed = 0 } = await queue.getJobCounts();
         return { waiting: waiting + prioritized, active, delayed, failed };
       }),
+    lastDone: () => call('getCompleted', async (queue) => (await queue.getCompleted(0, 0))[0]?.id),
     async close() {
       closed = true;
       const closing = opening?.then((queue) => queue.close());

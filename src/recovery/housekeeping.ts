@@ -4,7 +4,6 @@ import type { Keys } from '../redis/keys.js';
 
 /** Most that one chore removes in a run: tidying must never be what makes a shared Redis slow. */
 export const HOUSEKEEPING_BATCH = 500;
-const DEAD_LETTERS_KEPT = 10_000;
 
 /** One kind of tidying. `run` removes at most {@link HOUSEKEEPING_BATCH} things and resolves to how many. */
 export type Chore = { readonly name: string; readonly run: () => Promise<number> };
@@ -28,7 +27,7 @@ export async function housekeep(chores: readonly Chore[]): Promise<Record<string
   return report;
 }
 
-/** The chores of Redis itself; a transport brings its own. */
+/** The chores of the channels' Redis; the outcome log brings its own, for it may lie on another. */
 export function redisChores(client: RedisClient, keys: Keys): Chore[] {
   return [
     {
@@ -42,11 +41,10 @@ export function redisChores(client: RedisClient, keys: Keys): Chore[] {
         );
       },
     },
-    { name: 'old dead letters', run: () => cap(client, keys.dead, DEAD_LETTERS_KEPT) },
   ];
 }
 
-/** Whole nodes of the stream only (`~`): exact trimming costs more than the few entries are worth. */
-function cap(client: RedisClient, key: string, most: number): Promise<number> {
+/** Cuts a stream's oldest entries. Whole nodes only (`~`): exact trimming costs more than the few entries are worth. */
+export function cap(client: RedisClient, key: string, most: number): Promise<number> {
   return client.xtrim(key, 'MAXLEN', '~', most, 'LIMIT', HOUSEKEEPING_BATCH);
 }

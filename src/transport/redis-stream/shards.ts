@@ -20,9 +20,8 @@ const dropShard = loadScript('drop-shard');
 export async function readShards(client: RedisClient, keys: Keys, initial = DEFAULT_SHARDS): Promise<Shards> {
   const stored = await call(client.hgetall(keys.shards), 'HGETALL');
   const count = parseCount(stored.count);
-  const used = Object.keys(stored).filter((field) => /^\d{1,3}$/.test(field));
   const missing = range(count ?? 0).filter((n) => stored[n] === undefined);
-  if (count !== undefined && missing.length === 0) return { count, used: used.map(Number).sort((a, b) => a - b) };
+  if (count !== undefined && missing.length === 0) return { count, used: usedOf(stored) };
   if (count === undefined) {
     if (stored.count !== undefined)
       throw new Error(`${keys.shards} holds count ${JSON.stringify(stored.count)}, want 1 to ${SHARDS_MAX}`);
@@ -31,6 +30,11 @@ export async function readShards(client: RedisClient, keys: Keys, initial = DEFA
     await register(client, keys, missing);
   }
   return readShards(client, keys, initial);
+}
+
+/** Every shard that may hold something, as the registry has it now; none before anybody has written or read. Changes nothing. */
+export async function listShards(client: RedisClient, keys: Keys): Promise<number[]> {
+  return usedOf(await call(client.hgetall(keys.shards), 'HGETALL'));
 }
 
 /**
@@ -64,6 +68,11 @@ export async function dropEmptyShards(client: RedisClient, keys: Keys, idleMs = 
 
 async function register(client: RedisClient, keys: Keys, shards: readonly number[]): Promise<void> {
   await call(client.hset(keys.shards, Object.fromEntries([['v', 1], ...shards.map((n) => [n, 1])])), 'HSET');
+}
+
+function usedOf(stored: Readonly<Record<string, string>>): number[] {
+  const fields = Object.keys(stored).filter((field) => /^\d{1,3}$/.test(field));
+  return fields.map(Number).sort((a, b) => a - b);
 }
 
 function parseCount(text: string | undefined): number | undefined {

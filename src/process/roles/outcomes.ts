@@ -1,0 +1,62 @@
+import { createAnnouncer } from '../../announce.js';
+import { createIntake } from '../../intake/intake.js';
+import { Stats, writeStats } from '../../intake/stats.js';
+import { openRedis } from '../../redis/client.js';
+import { createRedisStreamReader } from '../../transport/redis-stream/reader.js';
+import type { Context } from '../context.js';
+import { StallWatch, watchProgress } from '../health.js';
+import { counterDeltas } from '../scrape.js';
+
+/** Entries wait and none is committed for this long: the consumer is stuck, however connected it is. */
+const STALL = { notReadyMs: 30_000, stuckMs: 30_000 };
+
+/** Reads outcomes, judges channels, announces what changed. Any number may run: they share the shards of the log. */
+export async function outcomes(context: Context, signal: AbortSignal): Promise<void> {
+  const { settings, keys, clients, rules, queues, worker, log } = context;
+  const { count, set } = context.metrics;
+  const reader = createRedisStreamReader({
+    client: clients.log,
+    openClient: () => openRedis(settings.logRedisUrl, 'blocking'),
+    keys,
+    worker,
+    shards: settings.shards,
+    rewindMs: settings.rewind,
+    maxCount: settings.readMaxEntries,
+    watch: clients.log === clients.main ? [] : [clients.main],
+    log,
+  });
+  const stats = new Stats();
+  const intake = createIntake({
+    client: clients.main,
+    keys,
+    reader,
+    rules,
+    announcer: createAnnouncer({ client: clients.main, keys, queues, log, count }),
+    stats,
+    freshForMs: settings.freshFor,
+    logClockLeadMs: settings.logClockLead,
+    maxChannels: settings.maxChannels,
+    log,
+    count,
+  });
+
+  const watch = new StallWatch('outcomes wait in the log and none was recorded', STALL, performance.now());
+  const progress = () => {
+    const { lag, lastProgressAt, paused } = reader.progress();
+    return {
+      progressAt: lag > 0 ? lastProgressAt : performance.now(),
+      paused: paused ?? intake.paused() ?? clients.trouble(),
+    };
+  };
+  watchProgress(context.health, 'outcomes', watch, progress, signal);
+
+  const logEvents = counterDeltas((event, by) => count('fuseline_log_events_total', { event }, by));
+  context.onScrape(() => {
+    const { lag, owned, counters } = reader.progress();
+    set('fuseline_log_lag', lag);
+    set('fuseline_log_shards_owned', owned.length);
+    logEvents(counters);
+  });
+
+  await Promise.all([intake.run(signal), writeStats(clients.main, keys, worker, stats, signal)]);
+}

@@ -1,0 +1,64 @@
+import { createAnnouncer } from '../../announce.js';
+import { redisChores } from '../../recovery/housekeeping.js';
+import { logChores } from '../../recovery/log-chores.js';
+import { createWatcher } from '../../recovery/watcher.js';
+import { sleep, withDeadline } from '../../redis/deadline.js';
+import type { Context } from '../context.js';
+import { StallWatch, watchProgress } from '../health.js';
+
+/** A sweep is due every second, somewhere in the fleet. */
+const STALL = { notReadyMs: 10_000, stuckMs: 30_000 };
+const LOOK_EVERY_MS = 2_000;
+const CALL_MS = 2_000;
+
+/** Ends blocks and holds when their time has come, and tidies up. Any number may run: one of them wins each change. */
+export async function recovery(context: Context, signal: AbortSignal): Promise<void> {
+  const { settings, keys, clients, rules, queues, log } = context;
+  const { count, set } = context.metrics;
+  const watcher = createWatcher({
+    client: clients.main,
+    keys,
+    rules,
+    announcer: createAnnouncer({ client: clients.main, keys, queues, log, count }),
+    freshForMs: settings.freshFor,
+    log,
+    count,
+    queues,
+    workerClient: clients.queueWorker,
+    chores: [
+      ...redisChores(clients.main, keys),
+      ...logChores({ client: clients.log, keys, maxLen: settings.streamMaxLen }),
+    ],
+  });
+
+  let fleet = { sweep: '', seenAt: performance.now() };
+  let paused: string | undefined;
+
+  /** The schedule makes one sweep for the whole fleet: another process may be the one that gets it, time and again. */
+  async function lookAround(): Promise<void> {
+    try {
+      const sweep = (await queues.queue('sweep').lastDone()) ?? '';
+      if (sweep !== fleet.sweep) fleet = { sweep, seenAt: performance.now() };
+      set('fuseline_agenda_size', await withDeadline(clients.main.zcard(keys.agenda), CALL_MS, 'the agenda'));
+      paused = undefined;
+    } catch (error) {
+      paused = `Redis does not answer: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+
+  async function lookAroundUntilTheEnd(): Promise<void> {
+    while (!signal.aborted) {
+      await lookAround();
+      await sleep(LOOK_EVERY_MS, signal);
+    }
+  }
+
+  const watch = new StallWatch('no sweep was seen', STALL, performance.now());
+  const progress = () => ({
+    progressAt: Math.max(watcher.progress().lastSweepAt, fleet.seenAt),
+    paused: clients.trouble() ?? paused,
+  });
+  watchProgress(context.health, 'recovery', watch, progress, signal);
+
+  await Promise.all([watcher.run(signal), lookAroundUntilTheEnd()]);
+}
