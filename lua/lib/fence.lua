@@ -52,12 +52,13 @@ function fence:opens(partition)
   self.by, self.at, self.opened = partition, now, true
 end
 
-function fence:save()
+-- `prune`: whether the call has a command to spare for old partitions.
+function fence:save(prune)
   local written = { self.partition, self.last .. '|' .. int(now) }
   if self.opened then
     for _, value in ipairs({ '@by', self.by, '@at', int(self.at) }) do written[#written + 1] = value end
   end
-  if self.size > 32 and #self.old > 0 then redis.call('HDEL', KEYS[4], unpack(self.old, 1, math.min(#self.old, 1000))) end
+  if prune and self.size > 32 and #self.old > 0 then redis.call('HDEL', KEYS[4], unpack(self.old, 1, math.min(#self.old, 1000))) end
   redis.call('HSET', KEYS[4], unpack(written))
   redis.call('PEXPIREAT', KEYS[4], int(now + math.max(2 * policy.fresh, policy.windowTtl)))
 end

@@ -52,7 +52,8 @@ local function save(present)
   elseif channel.clearWindow then
     redis.call('DEL', KEYS[1], KEYS[7])
   end
-  if fence then fence:save() end
+  -- Every window begins in a call that prunes, so the fence stays small although the dearest calls leave it to others.
+  if fence then fence:save(not window.stored or #channel.evidence.added == 0) end
   if channel.evidence then channel.evidence:save() end
   if channel.key then saveKey() end
   if channel.dirty then saveState() end
