@@ -16,6 +16,8 @@ local function push(kind, lane, from, at, blockedAt, extra)
   if lane.actor ~= '' then t.actor = lane.actor end
   if lane.note ~= '' then t.note = lane.note end
   for name, value in pairs(extra or {}) do t[name] = value end
+  -- Another program that moves the end of somebody's block does not do so in that person's name.
+  if t.reason == 'external' then t.actor, t.note = nil, nil end
   channel.transitions[#channel.transitions + 1] = cjson.encode(t)
   channel.pushed = channel.pushed + 1
 end
