@@ -4,11 +4,16 @@
 -- KEYS  1 outbox list · 2 state hash
 -- ARGV  1… epochs, as text
 -- Reply { transitions left, next due in ms (0 plainly closed, -1 unknown), Redis time in ms }
+
+-- Both are read before anything is removed: a wrong type must show first.
+local lanes = redis.call('HMGET', KEYS[2], 'state', 'until', 'hold', 'shadow.state', 'shadow.until', 'shadow.hold')
+local texts = redis.call('LRANGE', KEYS[1], 0, -1)
+
 local announced = {}
 for _, epoch in ipairs(ARGV) do announced[epoch] = true end
 
 local left = 0
-for _, text in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+for _, text in ipairs(texts) do
   local ok, t = pcall(cjson.decode, text)
   if ok and type(t) == 'table' and announced[t.epoch] then
     redis.call('LREM', KEYS[1], 1, text)
@@ -17,7 +22,6 @@ for _, text in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   end
 end
 
-local lanes = redis.call('HMGET', KEYS[2], 'state', 'until', 'hold', 'shadow.state', 'shadow.until', 'shadow.hold')
 local at = 0
 for i = 1, 4, 3 do
   local mine = 0
