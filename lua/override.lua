@@ -30,7 +30,10 @@ if action == 'block' then
     open(real, now, 'manual', ends, nil, hand)
   end
 elseif action == 'unblock' then
-  if length > 0 then channel.forced, channel.dirty = now + length, true end
+  if length > 0 then
+    -- What was counted before must not tip the scales when judging resumes.
+    channel.forced, channel.dirty, channel.clearWindow = now + length, true, true
+  end
   if real.state == 'open' then close(real, now, 'manual', hand) end
 end
 

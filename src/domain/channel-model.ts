@@ -100,7 +100,10 @@ export class ChannelModel {
   unblock(policy: Policy, now: number, hand: Hand = { actor: '', note: '' }, forMs = 0): void {
     this.#expire(now);
     this.#due(policy, now);
-    if (forMs > 0) this.#forced = now + forMs;
+    if (forMs > 0) {
+      this.#forced = now + forMs;
+      this.#window = undefined;
+    }
     if (this.#real.state === 'open') this.#close(policy, this.#real, now, now, 'manual', hand);
     if (forMs > 0) this.#stamp(now);
   }
