@@ -26,7 +26,7 @@ export type Announcer = {
    * Makes the transitions of a marked channel known: feed, history, recovery and alert jobs; then settles the outbox and sets the next
    * look. Never rejects: what fails is logged, the channel stays due, and a sweep does it again.
    *
-   * @returns true when nothing is left to do
+   * @returns true when all that was in the outbox is told and gone from it
    */
   announce(channel: string, score: string, decided: Decided): Promise<boolean>;
   /** Sets the next look of a channel whose outbox is empty. `dueAt`, `nowMs`: see `Look`. */
@@ -46,7 +46,8 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
   async function tell(transition: Transition, nowMs: number): Promise<void> {
     await withDeadline(appendToFeed(client, keys, transition), DEADLINE_MS, 'the append to the feed');
     await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
-    if (transition.to === 'open' && transition.until > 0) {
+    // A shadow block has no end that anybody is told of, and a lost state must not make one up from its job.
+    if (transition.to === 'open' && transition.until > 0 && transition.kind !== 'observed') {
       const { channel, block, until, incident, trips, blockedAt } = transition;
       await queues.addRecovery({
         channel,
@@ -87,7 +88,10 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
           DEADLINE_MS,
           'settle.lua',
         );
-        return left === 0 && (await setNext(channel, score, dueAt, nowMs));
+        if (left > 0) return false;
+        // Refused when somebody marked or moved the channel meanwhile: then it is theirs to look at, and due no later.
+        await setNext(channel, score, dueAt, nowMs);
+        return true;
       } catch (error) {
         count('fuseline_announcements_total', { result: 'failed' });
         log.warn(
