@@ -1,0 +1,158 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { override } from '../../src/channel/override.js';
+import { record } from '../../src/channel/record.js';
+import type { ChannelBatch } from '../../src/domain/batch.js';
+import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
+import { Keys } from '../../src/redis/keys.js';
+import { startRedis } from '../support/redis.js';
+import { releaseAtEnd } from '../support/releasers.js';
+import { until } from '../support/wait.js';
+import { batchOf, C10, channelOn, FRESH_MS, policyOf } from './support.js';
+
+const WRITES = /^(set|del|hset|hdel|rpush|ltrim|pexpireat|persist|zadd|zrem|lrem|unlink|expire|pexpire)$/;
+
+describe('what a call of record.lua costs, from INFO commandstats', () => {
+  let client: RedisClient;
+  let n = 0;
+  beforeAll(async () => {
+    client = openRedis((await startRedis()).url, 'commands');
+    releaseAtEnd(() => closeRedis(client));
+    await whenReady(client);
+    // So that every call below finds the script in the cache, as all but the first do.
+    await channelOn({ client, keys: new Keys() }, 'first').record('S');
+  });
+
+  const fresh = () => ({ channel: channelOn({ client, keys: new Keys() }, `C${++n}`), name: `C${n}` });
+
+  /** Commands that one call ran inside the server: everything but EVALSHA itself and our own INFO. */
+  async function costOf(call: () => Promise<unknown>): Promise<{ commands: number; writes: number; list: string }> {
+    await client.config('RESETSTAT');
+    await call();
+    const info = await client.info('commandstats');
+    const calls = [...info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)]
+      .map(([, name, count]) => [name!, Number(count)] as const)
+      .filter(([name]) => !/^(evalsha|info|config\|resetstat)$/.test(name));
+    const sum = (list: readonly (readonly [string, number])[]) => list.reduce((total, [, count]) => total + count, 0);
+    return {
+      commands: sum(calls),
+      writes: sum(calls.filter(([name]) => WRITES.test(name))),
+      list: calls.map(([name, count]) => `${name} ${count}`).join(', '),
+    };
+  }
+
+  it.each([1, 100, 1_000])('a healthy channel: two reads and no write for a batch of %i', async (size) => {
+    const { channel } = fresh();
+    const cost = await costOf(() => channel.record('S'.repeat(size)));
+    expect(cost, cost.list).toMatchObject({ commands: 2, writes: 0 });
+    expect(cost.list).toMatch(/^(exists 1, hgetall 1|hgetall 1, exists 1)$/);
+  });
+
+  it('a healthy channel during the hold after a recovery, and after the hold: two reads and no write', async () => {
+    const { channel, name } = fresh();
+    const policy = policyOf({ holdMs: 1 });
+    for (const [rules, settled] of [
+      [C10, 'hold'],
+      [policy, 'after'],
+    ] as const) {
+      await channel.record('FFF', rules);
+      const hand = { action: 'unblock', forMs: 0, actor: '', note: '' } as const;
+      await override(client, new Keys(), name, rules, FRESH_MS, hand);
+      await client.del(channel.names[4]);
+      const cost = await costOf(() => channel.record('S'.repeat(1_000), rules));
+      expect(cost, `${settled}: ${cost.list}`).toMatchObject({ commands: 2, writes: 0 });
+    }
+  });
+
+  it.each(['S', 'F', 'FS'.repeat(500)])('a blocked channel: at most four reads and no write (%s)', async (story) => {
+    const { channel } = fresh();
+    await channel.record('FFF');
+    await client.del(channel.names[4]);
+    const cost = await costOf(() => channel.record(story));
+    expect(cost.commands, cost.list).toBeLessThanOrEqual(4);
+    expect(cost.writes, cost.list).toBe(0);
+  });
+
+  it('a channel blocked in the shadow of mode observe: at most four reads and no write', async () => {
+    const { channel } = fresh();
+    const policy = policyOf({ mode: 'observe' });
+    await channel.record('FFF', policy);
+    await client.del(channel.names[4]);
+    const cost = await costOf(() => channel.record('FS', policy));
+    expect(cost.commands, cost.list).toBeLessThanOrEqual(4);
+    expect(cost.writes, cost.list).toBe(0);
+  });
+
+  /** The worst that a channel can look like: window at N, evidence full, state there, many partitions, all of them old. */
+  async function worst(size: number): Promise<ReturnType<typeof fresh>> {
+    const made = fresh();
+    const never = policyOf({ size, rate: 0 });
+    await override(client, new Keys(), made.name, never, FRESH_MS, { action: 'block', forMs: 0, actor: '', note: '' });
+    await override(client, new Keys(), made.name, never, FRESH_MS, {
+      action: 'unblock',
+      forMs: 0,
+      actor: '',
+      note: '',
+    });
+    await client.del(made.channel.names[4]);
+    const [at] = await client.time();
+    await until(async () => (await client.time())[0] !== at, { what: 'calls that begin after the unblock' });
+    await made.channel.record('F'.repeat(size + 30), never);
+    const old: string[] = [];
+    for (let i = 0; i < 40; i += 1) old.push(`gone/log/${i}/0`, '7|1000');
+    await client.hset(made.channel.names[3], ...old);
+    return made;
+  }
+
+  it.each(['S', 'S'.repeat(1_000)])('a recorded batch without a failure: at most 12 commands (%#)', async (story) => {
+    const { channel } = await worst(200);
+    const cost = await costOf(() =>
+      channel.record(story, policyOf({ size: 200, rate: 0 }), { partition: 'new/log/1/0' }),
+    );
+    expect(cost.commands, cost.list).toBeLessThanOrEqual(12);
+  });
+
+  it.each(['F', 'F'.repeat(1_000), 'FS'.repeat(500), `${'S'.repeat(400)}F`])(
+    'a recorded batch with a failure: at most 15 commands (%#)',
+    async (story) => {
+      const { channel } = await worst(200);
+      const policy = policyOf({ size: 200, rate: 0 });
+      const cost = await costOf(() => channel.record(story, policy, { partition: 'new/log/1/0' }));
+      expect(cost.commands, cost.list).toBeLessThanOrEqual(15);
+      const restarted = fresh();
+      const first = await costOf(() => restarted.channel.record(story, policy));
+      expect(first.commands, first.list).toBeLessThanOrEqual(15);
+    },
+  );
+
+  it.each([1, 10, 1_000])('a batch that blocks: at most 18 commands, with a window of %i', async (size) => {
+    const { channel } = size === 1 ? fresh() : await worst(size);
+    const policy = policyOf({ size, rate: 100 });
+    const cost = await costOf(() => channel.record('FS'.repeat(500), policy, { partition: 'new/log/1/0' }));
+    expect(await client.exists(channel.names[1])).toBe(1);
+    expect(cost.commands, cost.list).toBeLessThanOrEqual(18);
+  });
+
+  it('a batch read again: reads alone, whatever its size', async () => {
+    const { channel } = fresh();
+    const batch: ChannelBatch = batchOf('FS'.repeat(100));
+    const policy = policyOf({ rate: 0 });
+    await channel.send(batch, policy);
+    const cost = await costOf(() => record(client, new Keys(), `C${n}`, policy, FRESH_MS, batch));
+    expect(cost.writes, cost.list).toBe(0);
+  });
+
+  it('old partitions leave the fence with the next batch that has no failure, and with the first failure of a window', async () => {
+    for (const [story, reopen] of [
+      ['S', false],
+      ['F', true],
+    ] as const) {
+      const { channel } = await worst(200);
+      if (reopen) await client.del(channel.names[0]);
+      expect(await client.hlen(channel.names[3])).toBeGreaterThan(40);
+      await channel.record(story, policyOf({ size: 200, rate: 0 }), { partition: 'new/log/1/0' });
+      expect(Object.keys(await client.hgetall(channel.names[3])).sort()).toEqual(
+        ['@at', '@by', 'new/log/1/0', 'test/log/0/0'].sort(),
+      );
+    }
+  });
+});
