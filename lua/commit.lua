@@ -1,7 +1,6 @@
 #!lua
 -- include lib/stream-id.lua
--- Moves a shard's committed position forward (never back), only for the holder of its lease, and trims what nobody reads again.
--- The number of entries read goes along, so that XINFO GROUPS and every exporter show the lag.
+-- Moves a shard's committed position forward (never back), only for the holder of its lease. The number of entries read goes along, so that XINFO GROUPS and every exporter show the lag.
 --
 -- KEYS[1] stream  the shard
 -- KEYS[2] string  its lease
@@ -11,13 +10,12 @@
 -- ARGV[4] stream id of the first entry it read after that
 -- ARGV[5] stream id of the last entry it is done with
 -- ARGV[6] how many entries lie from the first to the last, both included
--- ARGV[7] stream id below which entries may go; '' to leave them
 -- Returns { result, lag, lost }: result `committed`, `behind` (already further: nothing done), `not-holder` or `gone` (no stream or no
 -- group); lag in entries, -1 if it cannot be known; lost = entries that were removed before anybody read them.
 
 local worker, group_name = ARGV[1], ARGV[2]
 local from, first_read, to = ARGV[3], ARGV[4], ARGV[5]
-local count, trim_below = tonumber(ARGV[6]), ARGV[7]
+local count = tonumber(ARGV[6])
 
 if redis.call('GET', KEYS[2]) ~= worker then return { 'not-holder', -1, 0 } end
 if redis.call('EXISTS', KEYS[1]) == 0 then return { 'gone', -1, 0 } end
@@ -48,5 +46,4 @@ if read then
 else
   redis.call('XGROUP', 'SETID', KEYS[1], group_name, to)
 end
-if trim_below ~= '' then redis.call('XTRIM', KEYS[1], 'MINID', '~', trim_below) end
 return { 'committed', read and added - read or -1, lost }

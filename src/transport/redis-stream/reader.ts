@@ -149,7 +149,9 @@ class RedisStreamReader implements LogReader {
   }
 
   #lost(shard: number): void {
-    if (!this.#owned.has(shard)) return;
+    const owned = this.#owned.get(shard);
+    if (!owned) return;
+    owned.reader.lose();
     this.#count('leases_lost');
     this.#warn({ shard }, 'another worker took a shard');
     void this.#giveUp(shard);

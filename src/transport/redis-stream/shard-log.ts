@@ -23,8 +23,8 @@ export async function openShard(client: RedisClient, keys: Keys, shard: number, 
   return { what, committed, lag };
 }
 
-/** Entries `first` to `last` (`count` of them), read on from `from`; `trimBelow` is a stream id, or `''`. */
-export type Commit = { from: string; first: string; last: string; count: number; trimBelow: string };
+/** Entries `first` to `last` (`count` of them), read on from `from`. */
+export type Commit = { from: string; first: string; last: string; count: number };
 
 export type Committed = { result: 'committed' | 'behind' | 'not-holder' | 'gone'; lag: number; lost: number };
 
@@ -36,11 +36,9 @@ export async function commitShard(
   worker: string,
   commit: Commit,
 ): Promise<Committed> {
-  const { from, first, last, count, trimBelow } = commit;
+  const { from, first, last, count } = commit;
   const names = [keys.outcomes(shard), keys.lease(shard)];
-  const reply = await call(
-    runScript(client, commitScript, names, [worker, GROUP, from, first, last, count, trimBelow]),
-  );
+  const reply = await call(runScript(client, commitScript, names, [worker, GROUP, from, first, last, count]));
   const [result, lag, lost] = reply as [Committed['result'], number, number];
   return { result, lag, lost };
 }
@@ -88,6 +86,11 @@ export async function shardLag(client: RedisClient, stream: string): Promise<num
     return typeof lag === 'number' ? lag : -1;
   }
   return undefined;
+}
+
+/** Removes the entries below `below`, as far as whole nodes of the stream allow. */
+export async function trimShard(client: RedisClient, stream: string, below: string): Promise<void> {
+  await withDeadline(client.xtrim(stream, 'MINID', '~', below), CALL_MS, 'XTRIM');
 }
 
 const call = <T>(promise: Promise<T>) => withDeadline(promise, CALL_MS, 'EVALSHA');

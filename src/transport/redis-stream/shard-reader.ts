@@ -4,7 +4,7 @@ import type { BatchHandler, LogBatch, LogEntry } from '../port.js';
 import { partitionName, readRecord, writeRecord } from './log-record.js';
 import type { Settings } from './options.js';
 import { isFailover, serverIds } from './servers.js';
-import { commitShard, openShard, type Read, readShard, shardLag } from './shard-log.js';
+import { commitShard, openShard, type Read, readShard, shardLag, trimShard } from './shard-log.js';
 import { isBefore, rewound, START } from './stream-id.js';
 
 /** A read begins with this many entries: a hundred of 10 MB must not come at once before we know their size. */
@@ -30,6 +30,8 @@ export class ShardReader {
   readonly #stream: string;
   #generation = 0;
   #committed = START;
+  /** Last entry that the handler is done with; ahead of the committed one only when a commit failed. */
+  #handled = START;
   /** Everything up to here was read before a failover and is read again; only then the failover is dealt with. */
   #readAgainTo = START;
   #servers: string[] = [];
@@ -37,7 +39,8 @@ export class ShardReader {
   #count = FIRST_COUNT;
   #reading = false;
   #savedAt = Number.NEGATIVE_INFINITY;
-  #trimmedAt = Number.NEGATIVE_INFINITY;
+  #savedPosition = START;
+  #lost = false;
 
   lag = -1;
   lastProgressAt = performance.now();
@@ -75,7 +78,12 @@ export class ShardReader {
         await sleep(backoffMs(attempt), signal);
       }
     }
-    await this.#save().catch(() => {});
+    if (!this.#lost) await this.#save().catch(() => {});
+  }
+
+  /** The lease belongs to somebody else: what this reader remembers may be old, and is not to be written. */
+  lose(): void {
+    this.#lost = true;
   }
 
   /** Looks at the group from outside, so that a log deleted under a waiting read is noticed. */
@@ -95,6 +103,7 @@ export class ShardReader {
     const servers = await serverIds([client, ...watch]);
     if (record && record.generation >= this.#generation) {
       const newer = record.generation > this.#generation;
+      if (newer) this.#handled = START;
       if (newer || isBefore(this.#committed, record.position)) this.#committed = record.position;
       this.#generation = record.generation;
       this.#savedServers = record.servers;
@@ -102,17 +111,17 @@ export class ShardReader {
     if (this.#generation === 0) this.#generation = 1;
     if (this.#servers.length === 0) this.#servers = this.#savedServers;
 
-    const { what, committed, lag } = await openShard(client, keys, shard, this.#committed);
+    const remembered = isBefore(this.#committed, this.#handled) ? this.#handled : this.#committed;
+    const { what, committed, lag } = await openShard(client, keys, shard, remembered);
     if (what === 'raised' || what === 'recreated') {
       count('position_resets');
-      warn({ shard, what, remembered: this.#committed }, 'the log ends below the position last committed');
+      warn({ shard, what, remembered }, 'the log ends below the position last committed');
     }
-    const remembered = this.#committed;
     this.#committed = committed;
     this.lag = lag;
     if (isFailover(this.#servers, servers) && what !== 'recreated') {
       count('failovers');
-      this.#readAgainTo = isBefore(committed, remembered) ? remembered : committed;
+      this.#readAgain(isBefore(committed, remembered) ? remembered : committed);
       warn(
         { shard, back: rewindMs },
         'another server answers: going back, because the last writes may not have reached it',
@@ -122,6 +131,7 @@ export class ShardReader {
     if (what === 'recreated') {
       this.#generation += 1;
       this.#readAgainTo = START;
+      this.#handled = START;
       await this.#save();
     }
     this.paused = undefined;
@@ -130,19 +140,26 @@ export class ShardReader {
 
   async #readOn(start: string, handler: BatchHandler, signal: AbortSignal, onProgress: () => void): Promise<void> {
     let from = start;
-    let read = this.#read(from);
+    const startRead = (after: string) => {
+      const reading = this.#read(after);
+      // It is looked at in the next round, which may never come.
+      reading.catch(() => {});
+      return reading;
+    };
+    let read = startRead(from);
     while (!signal.aborted) {
       const { entries } = await read;
       const last = entries.at(-1)?.position;
       if (last === undefined) {
         this.#progressed();
-        read = this.#read(from);
+        this.#readAgain(START);
+        await this.#saveIfDue();
+        read = startRead(from);
         continue;
       }
-      read = this.#read(last);
-      // It is looked at in the next round, which may never come.
-      read.catch(() => {});
+      read = startRead(last);
       await this.#deliver({ partition: this.partition, entries }, handler, signal);
+      if (isBefore(this.#handled, last)) this.#handled = last;
       await this.#commit(entries, last);
       onProgress();
       from = last;
@@ -191,26 +208,29 @@ export class ShardReader {
     count('entries_read', entries.length);
     const fresh = entries.filter((entry) => isBefore(this.#committed, entry.position));
     if (fresh.length > 0) {
-      const now = performance.now();
-      const trim = now - this.#trimmedAt >= SAVE_EVERY_MS;
       const { result, lag, lost } = await commitShard(settings.client, settings.keys, shard, settings.worker, {
         from: this.#committed,
         first: fresh[0]!.position,
         last,
         count: fresh.length,
-        trimBelow: trim ? rewound(last, settings.rewindMs) : '',
       });
       if (result === 'not-holder') onLost();
       if (result === 'not-holder' || result === 'gone') throw new Error(`not committed: ${result}`);
-      if (trim) this.#trimmedAt = now;
       if (lost > 0) count('entries_lost_to_cap', lost);
       count('commits');
       this.lag = lag;
       this.#committed = last;
     }
     this.#progressed();
-    if (!isBefore(last, this.#readAgainTo)) this.#readAgainTo = START;
-    if (performance.now() - this.#savedAt >= SAVE_EVERY_MS) await this.#save().catch(() => {});
+    if (!isBefore(last, this.#readAgainTo)) this.#readAgain(START);
+    await this.#saveIfDue();
+  }
+
+  /** Once it is done, the servers of now are the ones to be known: to be noted though the position is the same. */
+  #readAgain(to: string): void {
+    if (this.#readAgainTo === to) return;
+    this.#readAgainTo = to;
+    this.#savedPosition = START;
   }
 
   #progressed(): void {
@@ -218,13 +238,24 @@ export class ShardReader {
     this.paused = undefined;
   }
 
-  /** `fuseline:log` may lie behind the group: it only has to tell another log from this one. */
+  /** Not worth a failure: the next one comes in a second. */
+  async #saveIfDue(): Promise<void> {
+    const due = performance.now() - this.#savedAt >= SAVE_EVERY_MS;
+    if (due && this.#savedPosition !== this.#committed) await this.#save().catch(() => {});
+  }
+
+  /**
+   * Notes the position in `fuseline:log`, which may lie behind the group's: it only has to tell another log from this one. Then cuts off
+   * what nobody reads again, not even after a failover.
+   */
   async #save(): Promise<void> {
     if (this.#generation === 0) return;
-    const { client, keys } = this.#parts.settings;
+    const { client, keys, rewindMs } = this.#parts.settings;
     this.#savedAt = performance.now();
     if (this.#readAgainTo === START) this.#savedServers = this.#servers;
     const record = { generation: this.#generation, position: this.#committed, servers: this.#savedServers };
     await writeRecord(client, keys, this.#parts.shard, record);
+    await trimShard(client, this.#stream, rewound(record.position, rewindMs));
+    this.#savedPosition = record.position;
   }
 }
