@@ -1,4 +1,5 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
+import { withDeadline } from './deadline.js';
 
 export type RedisClient = Redis | Cluster;
 
@@ -149,10 +150,8 @@ export async function whenReady(client: RedisClient, signal?: AbortSignal): Prom
 export async function closeRedis(client: RedisClient, withinMs = 1_000): Promise<void> {
   if (client.status === 'end') return;
   if (client.status === 'ready') {
-    await Promise.race([
-      client.quit().catch(() => {}),
-      new Promise((resolve) => setTimeout(resolve, withinMs).unref()),
-    ]);
+    // The deadline's timer keeps the process alive: a connection in the background does not, and whoever waits here would never go on.
+    await withDeadline(client.quit(), withinMs, 'QUIT').catch(() => {});
   }
   client.disconnect();
 }
