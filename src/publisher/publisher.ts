@@ -1,7 +1,8 @@
-import { type Outcome, type OutcomeInput, parseOutcome } from '../domain/outcome.js';
+import type { OutcomeInput } from '../domain/outcome.js';
 import { backoffMs } from '../redis/deadline.js';
 import type { LogWriter, QueuedOutcome, SendResult } from '../transport/port.js';
 import { OutcomeBuffer } from './buffer.js';
+import { bytesOf, readOutcome } from './read-outcome.js';
 import { type TrackOptions, track } from './track.js';
 
 /**
@@ -59,8 +60,6 @@ export type Publisher<Channel extends string = string> = {
 };
 
 const FLUSH_MS = 5_000;
-/** What an outcome costs in memory beside its texts. */
-const OBJECT_BYTES = 120;
 
 /** Builds a publisher upon any transport's writer; most want `createPublisher`. The writer stays the caller's to close. */
 export function publishTo<Channel extends string = string>(settings: PublisherSettings): Publisher<Channel> {
@@ -235,33 +234,4 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
       // The hook is the caller's; its mistakes must not reach the caller's payment.
     }
   }
-}
-
-/**
- * A copy that is checked and then ours: the caller may change the object later, and a getter may answer otherwise the second time.
- * What is wrong comes back as text.
- */
-function readOutcome(input: unknown, source: string | undefined): Outcome | string {
-  try {
-    if (typeof input !== 'object' || input === null)
-      return `an outcome must be an object, got ${input === null ? 'null' : typeof input}`;
-    const given = input as Partial<Record<keyof OutcomeInput, unknown>>;
-    const copy: Record<string, unknown> = { channel: given.channel, success: given.success };
-    for (const field of ['durationMs', 'code', 'at'] as const) {
-      const value = given[field];
-      if (value !== undefined) copy[field] = value;
-    }
-    const from = given.source ?? source;
-    if (from !== undefined) copy.source = from;
-    const parsed = parseOutcome(copy);
-    return parsed.ok ? parsed.outcome : parsed.reason;
-  } catch {
-    return 'an outcome whose fields can be read without an error is wanted';
-  }
-}
-
-function bytesOf({ channel, code, source, at }: Outcome): number {
-  const characters =
-    channel.length + (code?.length ?? 0) + (source?.length ?? 0) + (typeof at === 'string' ? at.length : 0);
-  return OBJECT_BYTES + 2 * characters;
 }

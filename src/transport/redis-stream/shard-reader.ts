@@ -3,14 +3,11 @@ import { backoffMs, DeadlineError, sleep } from '../../redis/deadline.js';
 import type { BatchHandler, LogBatch, LogEntry } from '../port.js';
 import { partitionName, readRecord, writeRecord } from './log-record.js';
 import type { Settings } from './options.js';
+import { Reads } from './reads.js';
 import { isFailover, serverIds } from './servers.js';
-import { commitShard, openShard, type Read, readShard, shardLag, trimShard } from './shard-log.js';
+import { commitShard, openShard, shardLag, trimShard } from './shard-log.js';
 import { isBefore, rewound, START } from './stream-id.js';
 
-/** A read begins with this many entries: a hundred of 10 MB must not come at once before we know their size. */
-const FIRST_COUNT = 16;
-/** Above this size of one read, fewer entries are asked for. */
-const BIG_READ = 8 * 1024 * 1024;
 const SAVE_EVERY_MS = 1_000;
 const SERVERS_MAX = 16;
 
@@ -28,6 +25,7 @@ export type ShardReaderParts = {
 export class ShardReader {
   readonly #parts: ShardReaderParts;
   readonly #stream: string;
+  readonly #reads: Reads;
   #generation = 0;
   #committed = START;
   /** Last entry that the handler is done with; ahead of the committed one only when a commit failed. */
@@ -36,8 +34,6 @@ export class ShardReader {
   #readAgainTo = START;
   #servers: string[] = [];
   #savedServers: string[] = [];
-  #count = FIRST_COUNT;
-  #reading = false;
   #savedAt = Number.NEGATIVE_INFINITY;
   #savedPosition = START;
   #lost = false;
@@ -49,7 +45,9 @@ export class ShardReader {
 
   constructor(parts: ShardReaderParts) {
     this.#parts = parts;
-    this.#stream = parts.settings.keys.outcomes(parts.shard);
+    const { blocking, settings, shard } = parts;
+    this.#stream = settings.keys.outcomes(shard);
+    this.#reads = new Reads(blocking, this.#stream, settings.blockMs, settings.maxCount);
   }
 
   get partition(): string {
@@ -74,7 +72,7 @@ export class ShardReader {
         this.paused = 'the log cannot be read';
         warn({ shard, err: error }, 'reading a shard of the log failed; trying again');
         // A read that still waits would hold up the next one, which must begin elsewhere.
-        if (this.#reading) blocking.disconnect(true);
+        if (this.#reads.waiting) blocking.disconnect(true);
         await sleep(backoffMs(attempt), signal);
       }
     }
@@ -140,13 +138,7 @@ export class ShardReader {
 
   async #readOn(start: string, handler: BatchHandler, signal: AbortSignal, onProgress: () => void): Promise<void> {
     let from = start;
-    const startRead = (after: string) => {
-      const reading = this.#read(after);
-      // It is looked at in the next round, which may never come.
-      reading.catch(() => {});
-      return reading;
-    };
-    let read = startRead(from);
+    let read = this.#reads.start(from);
     while (!signal.aborted) {
       const { entries } = await read;
       const last = entries.at(-1)?.position;
@@ -154,33 +146,15 @@ export class ShardReader {
         this.#progressed();
         this.#readAgain(START);
         await this.#saveIfDue();
-        read = startRead(from);
+        read = this.#reads.start(from);
         continue;
       }
-      read = startRead(last);
+      read = this.#reads.start(last);
       await this.#deliver({ partition: this.partition, entries }, handler, signal);
       if (isBefore(this.#handled, last)) this.#handled = last;
       await this.#commit(entries, last);
       onProgress();
       from = last;
-    }
-  }
-
-  async #read(after: string): Promise<Read> {
-    const { settings, blocking } = this.#parts;
-    const asked = this.#count;
-    this.#reading = true;
-    try {
-      const read = await readShard(blocking, this.#stream, after, asked, settings.blockMs);
-      if (read.size > BIG_READ) this.#count = Math.max(1, Math.floor(asked / 2));
-      else if (read.entries.length === asked && read.size < BIG_READ / 4)
-        this.#count = Math.min(settings.maxCount, asked * 2);
-      this.#reading = false;
-      return read;
-    } catch (error) {
-      // No answer yet: the read may still sit on the connection. Any other error has ended it.
-      this.#reading = error instanceof DeadlineError;
-      throw error;
     }
   }
 

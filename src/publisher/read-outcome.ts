@@ -1,0 +1,34 @@
+import { type Outcome, type OutcomeInput, parseOutcome } from '../domain/outcome.js';
+
+/** What an outcome costs in memory beside its texts. */
+const OBJECT_BYTES = 120;
+
+/**
+ * A copy that is checked and then ours: the caller may change the object later, and a getter may answer otherwise the second time.
+ * What is wrong comes back as text.
+ */
+export function readOutcome(input: unknown, source: string | undefined): Outcome | string {
+  try {
+    if (typeof input !== 'object' || input === null)
+      return `an outcome must be an object, got ${input === null ? 'null' : typeof input}`;
+    const given = input as Partial<Record<keyof OutcomeInput, unknown>>;
+    const copy: Record<string, unknown> = { channel: given.channel, success: given.success };
+    for (const field of ['durationMs', 'code', 'at'] as const) {
+      const value = given[field];
+      if (value !== undefined) copy[field] = value;
+    }
+    const from = given.source ?? source;
+    if (from !== undefined) copy.source = from;
+    const parsed = parseOutcome(copy);
+    return parsed.ok ? parsed.outcome : parsed.reason;
+  } catch {
+    return 'an outcome whose fields can be read without an error is wanted';
+  }
+}
+
+/** About how much memory it takes. */
+export function bytesOf({ channel, code, source, at }: Outcome): number {
+  const characters =
+    channel.length + (code?.length ?? 0) + (source?.length ?? 0) + (typeof at === 'string' ? at.length : 0);
+  return OBJECT_BYTES + 2 * characters;
+}
