@@ -12,6 +12,7 @@ import { createReader, type Reader } from '../reader/index.js';
 import { closeRedis, openRedis, type RedisClient } from '../redis/client.js';
 import { withDeadline } from '../redis/deadline.js';
 import { Keys } from '../redis/keys.js';
+import { createLiveRules } from '../rules/live.js';
 import type { LiveRules } from '../rules/port.js';
 import { DirectLog, type DirectResult } from './direct-log.js';
 
@@ -23,7 +24,8 @@ export type CheckerOptions = {
   /** Where the queues live; default: `url`. */
   readonly queueUrl?: string;
   readonly prefix?: string;
-  readonly rules: LiveRules;
+  /** Default: the rules in `fuseline:config`, followed here. Yours are not closed here. */
+  readonly rules?: LiveRules;
   /** How long `record` waits for Redis before it answers from memory. */
   readonly deadlineMs?: number;
   readonly freshForMs?: number;
@@ -62,12 +64,15 @@ export type Checker<Channel extends string = string> = Pick<
 /**
  * Direct mode, for small users: no outcome log and no outcome worker; this process calls the script itself. Transitions are announced as
  * ever: the channel is put on the agenda before a call that can block it, so that a watcher tells even what this process dies before
- * telling. Ends of blocks need a recovery watcher and alerts need an alert worker somewhere (`fuseline start recovery alerts`).
+ * telling. Resolves when the rules are read, or after a second if Redis is away. Ends of blocks need a recovery watcher and alerts need an alert worker somewhere (`fuseline start recovery alerts`).
  */
-export function createChecker<Channel extends string = string>(options: CheckerOptions): Checker<Channel> {
-  const { url, rules, deadlineMs = 1_000, freshForMs = 300_000, log = silent, count = uncounted } = options;
+export async function createChecker<Channel extends string = string>(
+  options: CheckerOptions,
+): Promise<Checker<Channel>> {
+  const { url, deadlineMs = 1_000, freshForMs = 300_000, log = silent, count = uncounted } = options;
   const keys = new Keys(options.prefix);
   const client = openRedis(url, 'commands');
+  const rules = options.rules ?? (await createLiveRules({ client, keys, logger: log, startWithinMs: 1_000 }));
   const queueClient: RedisClient = openRedis(options.queueUrl ?? url, 'queue-producer');
   const queues = openQueues({ client: queueClient, prefix: keys.queues });
   const announcer = createAnnouncer({ client, keys, queues, log, count });
@@ -132,6 +137,7 @@ export function createChecker<Channel extends string = string>(options: CheckerO
       await Promise.all(announcing);
       await queues.close();
       await reader.close();
+      if (options.rules === undefined) await rules.close();
       await Promise.all([closeRedis(client), closeRedis(queueClient)]);
     },
   };
