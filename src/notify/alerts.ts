@@ -28,6 +28,8 @@ export type AlertsOptions = {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Attempts of each delivery, and the back-off between them. The default spreads them over about a day. */
   readonly retry?: { readonly attempts: number; readonly firstMs: number; readonly mostMs: number };
+  /** At the end, how long messages in flight may take before they are left to another process. */
+  readonly closeWithinMs?: number;
 };
 
 export type AlertsStatus = {
@@ -66,6 +68,7 @@ export function createAlerts(options: AlertsOptions): Alerts {
     allowPrivate = false,
     env = process.env,
     retry = RETRY,
+    closeWithinMs = 5_000,
   } = options;
   const told = createTold(redis, keys);
   const tally = createTally();
@@ -77,6 +80,7 @@ export function createAlerts(options: AlertsOptions): Alerts {
     openWorker({
       client: workerClient,
       prefix: keys.queues,
+      closeWithinMs,
       onError: (error) => log.warn({ queue: more.name, error: error.message }, 'alert queue'),
       ...more,
     });

@@ -30,8 +30,8 @@ const GONE_WAIT_MS = 30_000;
 const UNPROMPTED_LOOKS = 3;
 const UNPROMPTED_WAIT_MS = 1_000;
 /** Beyond the deadline of the request: how long a channel stays reserved for a process that died. */
-const HOLD_MARGIN_MS = 10_000;
-const REMEMBER_TRIES = 5;
+const HOLD_MARGIN_MS = 3_000;
+const REMEMBER_TRIES = 4;
 
 type Attempt = { readonly job: Job; readonly data: DeliveryData; readonly receiver: Receiver; readonly run: string };
 

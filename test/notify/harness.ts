@@ -45,10 +45,10 @@ export type AlertsHarness = QueueHarness & { alerts: Alerts; rules: Rules; logge
 /** The alert flow as a process runs it, on a real Redis. `beside` runs a second one on the queues of a first. */
 export async function startAlerts(
   rules: Rules,
-  more: Partial<AlertsOptions> & { url?: string; beside?: QueueHarness } = {},
+  more: Partial<AlertsOptions> & { url?: string; toldUrl?: string; beside?: QueueHarness } = {},
 ): Promise<AlertsHarness> {
-  const { url = sharedRedisUrl(), beside, ...options } = more;
-  const redis = openRedis(url, 'commands');
+  const { url = sharedRedisUrl(), toldUrl = url, beside, ...options } = more;
+  const redis = openRedis(toldUrl, 'commands');
   releaseAtEnd(() => closeRedis(redis));
   const harness = beside ?? queueHarness(url);
   await whenReady(redis);
