@@ -1,11 +1,13 @@
 // `npm run bench [throughput|latency|cost …]`: measures what the README promises, and exits 1 with the numbers where a promise is broken.
 
-import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
 import { startRedis } from '../deploy/local/redis-server.mjs';
+import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
+import { cost } from './cost.mjs';
 import { machine } from './figures.mjs';
+import { latency } from './latency.mjs';
 import { throughput } from './throughput.mjs';
 
-const benchmarks = { throughput };
+const benchmarks = { throughput, latency, cost };
 
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith('-'));
 const unknown = wanted.find((name) => !Object.hasOwn(benchmarks, name));

@@ -1,8 +1,8 @@
 // How many outcomes a second one worker judges from a filled log, against one script call per outcome.
 
 import { record } from '../dist/src/channel/record.js';
-import { createIntake } from '../dist/src/intake/intake.js';
 import { evidenceText } from '../dist/src/intake/group.js';
+import { createIntake } from '../dist/src/intake/intake.js';
 import { Stats } from '../dist/src/intake/stats.js';
 import { silent } from '../dist/src/observe/log.js';
 import { createMetrics } from '../dist/src/observe/metrics.js';
@@ -36,6 +36,10 @@ end
 return 0`;
 
 let run = 0;
+const nextPrefix = () => {
+  run += 1;
+  return `bench:${run}:`;
+};
 
 /** @returns {Promise<boolean>} whether every promise was kept */
 export async function throughput(url, { logOutcomes = 1_000_000, callOutcomes = 60_000, rounds = ROUNDS } = {}) {
@@ -88,7 +92,7 @@ function promise(figures, one, other, least) {
 
 /** The outcome worker's own flow in this process, on a log that is full when the clock starts, until the last entry is committed. */
 async function worker(client, url, packed, count, maxCount) {
-  const keys = new Keys(`bench:${(run += 1)}:`);
+  const keys = new Keys(nextPrefix());
   for (let from = 0; from < packed.length; from += 1_000) {
     const pipeline = client.pipeline();
     for (const [shard, json] of packed.slice(from, from + 1_000)) {
@@ -144,19 +148,21 @@ async function worker(client, url, packed, count, maxCount) {
 }
 
 async function untilCommitted(reader, wanted) {
-  while ((reader.progress().counters.entries_read ?? 0) < wanted) await new Promise((resolve) => setTimeout(resolve, 1));
+  while ((reader.progress().counters.entries_read ?? 0) < wanted)
+    await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 /** A figure counts only if every outcome was judged: none lost, none late, stale or a dead letter. */
 async function assertJudged(metrics, count) {
   const { values } = await metrics.registry.getSingleMetric('fuseline_outcomes_total').get();
   const of = (name) => values.find(({ labels }) => labels.disposition === name)?.value ?? 0;
-  if (of('counted') !== count) throw new Error(`judged ${of('counted')} of ${count} outcomes: ${JSON.stringify(values)}`);
+  if (of('counted') !== count)
+    throw new Error(`judged ${of('counted')} of ${count} outcomes: ${JSON.stringify(values)}`);
 }
 
 /** The same script as the worker's, but called for each outcome as it comes. */
 async function oneCallEach(client, all) {
-  const keys = new Keys(`bench:${(run += 1)}:`);
+  const keys = new Keys(nextPrefix());
   const partition = 'direct/bench';
   const rate = await inFlight(all, ({ channel, success, durationMs, agoMs, ...rest }, i) =>
     record(client, keys, channel, POLICY, FRESH_FOR_MS, {
@@ -172,7 +178,7 @@ async function oneCallEach(client, all) {
 }
 
 async function scriptOfToday(client, all) {
-  const keys = new Keys(`bench:${(run += 1)}:`);
+  const keys = new Keys(nextPrefix());
   const sha = await client.script('LOAD', SCRIPT_OF_TODAY);
   const { window, successRate, block } = POLICY;
   const rate = await inFlight(all, ({ channel, success }) => {

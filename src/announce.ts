@@ -79,8 +79,10 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
         log.info({ channel, kind, epoch, incident, reason, until, trips }, `channel ${kind}`);
       }
       try {
-        const [seconds] = await withDeadline(client.time(), DEADLINE_MS, 'TIME');
-        for (const transition of outbox) await tell(transition, Number(seconds) * 1000);
+        // With its microseconds: whole seconds would put the end of a block up to one second off.
+        const [seconds, micros] = await withDeadline(client.time(), DEADLINE_MS, 'TIME');
+        const begunMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+        for (const transition of outbox) await tell(transition, begunMs);
         count('fuseline_announcements_total', { result: 'told' }, outbox.length);
         const epochs = outbox.map(({ epoch }) => epoch);
         const { left, dueAt, nowMs } = await withDeadline(
