@@ -6,7 +6,7 @@ import { shardOf } from '../../src/domain/shard.js';
 import { closeRedis, openRedis, whenReady } from '../../src/redis/client.js';
 import type { LogReader } from '../../src/transport/port.js';
 import { logName } from '../../src/transport/redis-stream/log-record.js';
-import type { Log, ReaderOptions } from '../../src/transport/redis-stream/options.js';
+import { GROUP, type Log, type ReaderOptions } from '../../src/transport/redis-stream/options.js';
 import { dropEmptyShards, setShards } from '../../src/transport/redis-stream/shards.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
@@ -158,6 +158,37 @@ describe('after a failover', () => {
     await next.stop();
     await log.close();
     await rm(dir, { recursive: true });
+  });
+});
+
+describe('after a failover of the server that holds the channels', () => {
+  it('a handler that still repeats its call is ended, and gets what lay before first', async () => {
+    const log = await openRedisLog(sharedRedisUrl());
+    const channels = await startRedis();
+    const client = openRedis(channels.url, 'commands');
+    const seen: number[][] = [];
+    let insist = false;
+    const stop = new AbortController();
+    const reader = log.reader({ watch: [client] });
+    const ended = reader.run(async ({ entries }, signal) => {
+      const durations = entries.map(({ outcomes }) => Number((outcomes[0] as { durationMs: string }).durationMs));
+      seen.push(durations);
+      if (insist)
+        await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    }, stop.signal);
+    await log.append(SHARD, alipay(1));
+    await until(async () => (await groupOf(log)).lag === 0, { what: 'the first outcome committed' });
+    insist = true;
+    await log.append(SHARD, alipay(2));
+    await until(() => seen.length === 2, { what: 'the handler to be at the second' });
+    await channels.stop();
+    insist = false;
+    await startRedis({ port: Number(new URL(channels.url).port) });
+    await until(() => seen.flat().length >= 4, { what: 'both again' });
+    expect(seen.flat()).toEqual([1, 2, 1, 2]);
+    stop.abort();
+    await ended;
+    await Promise.all([log.close(), closeRedis(client)]);
   });
 });
 
@@ -344,6 +375,37 @@ describe('reading', () => {
     await until(() => reading.reader.progress().paused === undefined, { what: 'the pause to end' });
     await reading.stop();
     await Promise.all([log.close(), closeRedis(direct)]);
+  });
+});
+
+describe('a foreign hand', () => {
+  it('3.03 that removes the group costs nothing: it is made anew where the reader was', async () => {
+    const log = await openRedisLog(sharedRedisUrl());
+    const reading = read(log);
+    await reading.owns();
+    await log.append(SHARD, alipay(1));
+    await until(async () => (await groupOf(log)).lag === 0, { what: 'the first outcome committed' });
+    await log.client.xgroup('DESTROY', log.keys.outcomes(SHARD), GROUP);
+    await log.append(SHARD, alipay(2));
+    await until(async () => (await groupOf(log)).lag === 0, { what: 'the group to be back, at the end' });
+    expect(reading.durations().filter((n) => n === 1)).toEqual([1]);
+    expect(reading.durations()).toContain(2);
+    await reading.stop();
+    await log.close();
+  });
+
+  it('that writes bytes which are no UTF-8 gets one bad outcome, and the next is read', async () => {
+    const log = await openRedisLog(sharedRedisUrl());
+    const reading = read(log);
+    const bytes = Buffer.from([0x41, 0xff, 0xfe, 0x00]);
+    await log.client.xadd(log.keys.outcomes(SHARD), '*', 'channel', bytes, 'success', '1');
+    await log.client.xadd(log.keys.outcomes(SHARD), '*', bytes, bytes);
+    await log.append(SHARD, alipay(1));
+    await until(() => reading.durations().length === 1, { what: 'the good one' });
+    expect(reading.seen.entries).toHaveLength(3);
+    expect(reading.seen.outcomes).toHaveLength(1);
+    await reading.stop();
+    await log.close();
   });
 });
 

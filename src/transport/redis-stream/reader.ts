@@ -5,6 +5,7 @@ import { appendDeadLetter } from './dead-letters.js';
 import { beat, holdLease, leave, releaseLease } from './leases.js';
 import { type ReaderOptions, type Settings, withDefaults } from './options.js';
 import { quietLog } from './quiet-log.js';
+import { serverIds } from './servers.js';
 import { ShardReader } from './shard-reader.js';
 import { readShards } from './shards.js';
 
@@ -46,6 +47,12 @@ class RedisStreamReader implements LogReader {
 
   async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
     await whenReady(this.#settings.client, signal).catch(() => {});
+    // A new connection may lead to another server: to be looked at before anything more is recorded than must be.
+    const lookSoon = () => {
+      this.#beatAt = Number.NEGATIVE_INFINITY;
+    };
+    const clients = [this.#settings.client, ...this.#settings.watch];
+    for (const client of clients) client.on('ready', lookSoon);
     while (!signal.aborted) {
       try {
         await this.#look(handler, signal);
@@ -56,6 +63,7 @@ class RedisStreamReader implements LogReader {
       }
       await sleep(LOOK_MS, signal);
     }
+    for (const client of clients) client.off('ready', lookSoon);
     await Promise.all([...this.#owned.keys()].map((shard) => this.#giveUp(shard)));
     await Promise.all(this.#ending.values());
     await leave(this.#settings.client, this.#settings.keys, this.#settings.worker).catch(() => {});
@@ -93,7 +101,8 @@ class RedisStreamReader implements LogReader {
       const live = await beat(client, keys, worker);
       this.#beatAt = now;
       this.#balance(live, now);
-      await Promise.all([...this.#owned.values()].map(({ reader }) => reader.refresh()));
+      const servers = await serverIds([client, ...this.#settings.watch]);
+      await Promise.all([...this.#owned.values()].map(({ reader }) => reader.refresh(servers)));
     }
     await this.#takeFree(handler, signal);
   }

@@ -13,14 +13,16 @@ export class Reads {
   readonly #stream: string;
   readonly #blockMs: number;
   readonly #maxCount: number;
+  readonly #onHang: () => void;
   #count = FIRST_COUNT;
   #waiting = false;
 
-  constructor(blocking: RedisClient, stream: string, blockMs: number, maxCount: number) {
+  constructor(blocking: RedisClient, stream: string, blockMs: number, maxCount: number, onHang: () => void) {
     this.#blocking = blocking;
     this.#stream = stream;
     this.#blockMs = blockMs;
     this.#maxCount = maxCount;
+    this.#onHang = onHang;
   }
 
   /** Whether a read sits on the connection, where it would hold up the next one. */
@@ -48,6 +50,7 @@ export class Reads {
     } catch (error) {
       // No answer yet: the read may still be there. Any other error has ended it.
       this.#waiting = error instanceof DeadlineError;
+      if (this.#waiting) this.#onHang();
       throw error;
     }
   }

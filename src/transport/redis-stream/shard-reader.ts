@@ -1,5 +1,5 @@
 import { type RedisClient, whenReady } from '../../redis/client.js';
-import { backoffMs, DeadlineError, sleep } from '../../redis/deadline.js';
+import { backoffMs, sleep } from '../../redis/deadline.js';
 import type { BatchHandler, LogBatch, LogEntry } from '../port.js';
 import { partitionName, readRecord, writeRecord } from './log-record.js';
 import type { Settings } from './options.js';
@@ -37,6 +37,8 @@ export class ShardReader {
   #savedAt = Number.NEGATIVE_INFINITY;
   #savedPosition = START;
   #lost = false;
+  /** Ends what is done between two openings of the shard. */
+  #round = new AbortController();
 
   lag = -1;
   lastProgressAt = performance.now();
@@ -47,7 +49,9 @@ export class ShardReader {
     this.#parts = parts;
     const { blocking, settings, shard } = parts;
     this.#stream = settings.keys.outcomes(shard);
-    this.#reads = new Reads(blocking, this.#stream, settings.blockMs, settings.maxCount);
+    this.#reads = new Reads(blocking, this.#stream, settings.blockMs, settings.maxCount, () =>
+      parts.count('watchdog_reconnects'),
+    );
   }
 
   get partition(): string {
@@ -61,14 +65,14 @@ export class ShardReader {
     signal.addEventListener('abort', endRead, { once: true });
     if (signal.aborted) endRead();
     for (let attempt = 0; !signal.aborted; attempt += 1) {
+      this.#round = new AbortController();
       try {
         const from = await this.#open(signal);
-        await this.#readOn(from, handler, signal, () => {
+        await this.#readOn(from, handler, AbortSignal.any([signal, this.#round.signal]), () => {
           attempt = -1;
         });
       } catch (error) {
         if (signal.aborted) break;
-        if (error instanceof DeadlineError) this.#parts.count('watchdog_reconnects');
         this.paused = 'the log cannot be read';
         warn({ shard, err: error }, 'reading a shard of the log failed; trying again');
         // A read that still waits would hold up the next one, which must begin elsewhere.
@@ -84,12 +88,17 @@ export class ShardReader {
     this.#lost = true;
   }
 
-  /** Looks at the group from outside, so that a log deleted under a waiting read is noticed. */
-  async refresh(): Promise<void> {
+  /**
+   * Looks from outside at what a waiting read or a busy handler does not see: a log that was deleted, and another server in place of
+   * one of those known (`servers` are the ids of now). Either opens the shard anew.
+   */
+  async refresh(servers: readonly string[]): Promise<void> {
     if (this.#generation === 0 || this.paused !== undefined) return;
     const lag = await shardLag(this.#parts.settings.client, this.#stream);
-    if (lag === undefined) this.#parts.blocking.disconnect(true);
-    else this.lag = lag;
+    if (lag !== undefined) this.lag = lag;
+    if (lag !== undefined && !isFailover(this.#servers, servers)) return;
+    this.#round.abort(new Error(lag === undefined ? 'the log is gone' : 'another server answers'));
+    this.#parts.blocking.disconnect(true);
   }
 
   /** Where to read on. */
