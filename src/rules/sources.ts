@@ -55,7 +55,7 @@ export type HttpSourceOptions = {
 export function httpSource({
   url,
   headers = {},
-  everyMs = 400,
+  everyMs = 300,
   deadlineMs = SOURCE_DEADLINE_MS,
 }: HttpSourceOptions): RulesSource {
   if (!URL.canParse(url)) throw new Error('the URL of the rules is not a URL');

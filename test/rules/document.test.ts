@@ -136,7 +136,7 @@ describe('the layers of a policy', () => {
     const rules = accepted({
       mode: 'on',
       defaults: { window: 7, block: { for: '1m', growth: 3, max: '9m' }, ignore: ['A'] },
-      policies: { p: { successRate: 90, block: '2m' } },
+      policies: { p: { successRate: 90, block: '2m', ignore: ['P'] } },
       channels: { X: { policy: 'p', ignore: ['B'] }, Y: { mode: 'off' } },
     });
     expect(rules.policyFor('X')).toMatchObject({
@@ -166,7 +166,7 @@ describe('the layers of a policy', () => {
     expect(refused({ channels: { 'Cafe\u0301': {}, 'Caf\u00e9': {} } })[0]?.message).toContain('same channel twice');
   });
 
-  it('give channels under one rule one object, and remember only so many names', () => {
+  it('give channels under one rule one object, however many other names were asked for', () => {
     const rules = accepted({ mode: 'on', channels: { 'a*': { successRate: 5 } } });
     const first = rules.policyFor('a-0');
     for (let i = 0; i < 50_000; i += 1) rules.policyFor(`order-${i}`);

@@ -149,13 +149,13 @@ describe('a source of rules', () => {
     let document: unknown = { mode: 'on', defaults: { window: 5 } };
     const owner = await follow({ ...store, source: functionSource('fixed', () => document) });
     expect(windowOf(owner)).toBe(5);
-    await until(() => windowOf(reader) === 5, { what: 'the rules in the reader', timeoutMs: 1_000 });
+    await until(() => windowOf(reader) === 5, { what: 'the rules in the reader', timeoutMs: 3_000 });
     expect(await getRules(store)).toMatchObject({ version: 1, actor: 'function fixed', document });
 
     document = 'mode: on\ndefaults: { window: 6 }';
     await until(() => windowOf(owner) === 6 && windowOf(reader) === 6, {
       what: 'the change in both',
-      timeoutMs: 1_000,
+      timeoutMs: 3_000,
     });
   });
 

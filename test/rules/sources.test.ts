@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { resolveReference, UnresolvedReference } from '../../src/rules/reference.js';
 import { fileSource, functionSource, httpSource } from '../../src/rules/sources.js';
-import { until } from '../support/wait.js';
+import { sleep, until } from '../support/wait.js';
 import { follow, openStore } from './support.js';
 
 const { signal } = new AbortController();
@@ -44,17 +44,18 @@ describe('a file of rules', () => {
     expect(await source.read(signal)).toEqual({ document: 'mode: observe' });
   });
 
-  it('is not taken while it is being written', async () => {
+  it('is not taken while it is being written, though the half of it is valid YAML', async () => {
     const path = join(folder(), 'rules.yaml');
-    writeFileSync(path, 'mode: on\nchannels: { A: {} }\n');
+    writeFileSync(path, 'mode: on\n');
     const source = fileSource(path);
     const looking = source.read(signal);
-    await until(() => writeFileSync(path, 'mode: on\nchannels: { A: {}, B: {} }\n') ?? true, { what: 'the write' });
-    const seen = (await looking) ?? (await source.read(signal));
-    expect(seen?.document).toContain('B');
+    await sleep(20);
+    writeFileSync(path, 'mode: on\nchannels: { A: {} }\n');
+    const document = (await looking)?.document ?? (await source.read(signal))?.document;
+    expect(document).toBe('mode: on\nchannels: { A: {} }\n');
   });
 
-  it('changes the rules of every process within a second', async () => {
+  it('changes the rules of every process without a restart', async () => {
     const path = join(folder(), 'rules.yaml');
     writeFileSync(path, 'mode: on');
     const store = await openStore();
@@ -65,7 +66,7 @@ describe('a file of rules', () => {
     writeFileSync(path, 'mode: off');
     await until(() => [owner, reader].every((rules) => rules.policyFor('A').mode === 'off'), {
       what: 'mode off in both',
-      timeoutMs: 1_000,
+      timeoutMs: 3_000,
     });
   });
 
@@ -95,7 +96,7 @@ describe('rules over HTTP', () => {
     expect(answered).toEqual([200, 304, 200]);
   });
 
-  it('change every process within a second, and carry the headers they were given', async () => {
+  it('change every process without a restart, and carry the headers they were given', async () => {
     let document = 'mode: on';
     const url = await serve((request, response) => {
       response.writeHead(request.headers.authorization === 'Bearer x' ? 200 : 401).end(document);
@@ -103,15 +104,20 @@ describe('rules over HTTP', () => {
     const store = await openStore();
     const reader = await follow(store);
     await follow({ ...store, source: httpSource({ url, headers: { authorization: 'Bearer x' } }) });
-    await until(() => reader.policyFor('A').mode === 'on', { what: 'mode on', timeoutMs: 1_000 });
+    await until(() => reader.policyFor('A').mode === 'on', { what: 'mode on', timeoutMs: 3_000 });
     document = 'mode: off';
-    await until(() => reader.policyFor('A').mode === 'off', { what: 'mode off', timeoutMs: 1_000 });
+    await until(() => reader.policyFor('A').mode === 'off', { what: 'mode off', timeoutMs: 3_000 });
   });
 
   it.each<[string, RequestListener, string]>([
     ['answers 500', (_, response) => response.writeHead(500).end('mode: off'), 'answers 500'],
     ['answers 204', (_, response) => response.writeHead(204).end(), 'answers 204'],
-    ['redirects', (_, response) => response.writeHead(302, { location: '/other' }).end(), 'gives no answer'],
+    [
+      'redirects',
+      (request, response) =>
+        request.url === '/other' ? response.end('mode: off') : response.writeHead(302, { location: '/other' }).end(),
+      'gives no answer',
+    ],
     ['never answers', () => {}, 'no answer in time'],
     ['trickles', (_, response) => response.writeHead(200).write('mode'), ''],
     ['sends without end', (_, response) => endless(response), 'sends more than 1048576 bytes'],
