@@ -1,5 +1,5 @@
 import { loadSettings, SettingsError, type SettingsSources } from '../settings/load.js';
-import type { RoleName } from './roles.js';
+import type { RoleName } from './role-names.js';
 import { runProcess } from './run.js';
 
 /** Runs roles with the settings of this process's surroundings until it is told to end; then exits. Exit code 2: bad settings. */

@@ -14,7 +14,8 @@ import type { LoadedSettings } from '../settings/load.js';
 import { openClients } from './clients.js';
 import type { Context } from './context.js';
 import { FINE, Health, waiting } from './health.js';
-import { ROLES, type RoleName } from './roles.js';
+import type { RoleName } from './role-names.js';
+import { ROLES } from './roles.js';
 import { checkServer, RefusedServer } from './server-check.js';
 import { type Stop, stopOnSignals } from './signals.js';
 

@@ -1,0 +1,158 @@
+import type { Command } from 'commander';
+import { type Outcome, parseOutcome } from '../domain/outcome.js';
+import { Keys } from '../redis/keys.js';
+import type { Settings } from '../settings/definitions.js';
+import { createRedisStreamWriter } from '../transport/redis-stream/writer.js';
+import { durationArgument } from './arguments.js';
+import { CliError, usage } from './failure.js';
+import { readLines } from './lines.js';
+import { note, print } from './output.js';
+import { withConnections } from './redis.js';
+import { type SendCounts, Sender, showRanges } from './sender.js';
+import { settingsOf } from './settings.js';
+
+type Flags = {
+  channel?: string;
+  success?: boolean;
+  failure?: boolean;
+  code?: string;
+  duration?: string;
+  source?: string;
+  at?: string;
+};
+
+const PROGRESS_EVERY_MS = 1_000;
+
+/** `fuseline publish` */
+export function addPublish(program: Command): void {
+  program
+    .command('publish')
+    .summary('put outcomes of calls into the log')
+    .description(
+      `Publishes one outcome given by flags, or one per line of standard input (NDJSON):
+
+  fuseline publish --channel ALIPAY --failure --code TIMEOUT --duration 3s
+  echo '{"channel":"ALIPAY","success":false}' | fuseline publish
+
+What cannot be read is told with its line number and left out. Exit code 1 if anything was left out or could not be sent.`,
+    )
+    .option('--channel <name>', 'the channel that was called')
+    .option('--success', 'the call did what it was made for')
+    .option('--failure', 'it did not')
+    .option('--code <code>', 'error code, as rules name it under ignore')
+    .option('--duration <duration>', 'how long the call took, such as 120ms or 3s')
+    .option('--source <text>', 'host and service that made the call')
+    .option('--at <time>', 'when; shown to people, never judged')
+    .action(async (flags: Flags, command: Command) => {
+      const single = fromFlags(flags);
+      if (single === undefined && process.stdin.isTTY)
+        usage('publish needs --channel and --success or --failure, or outcomes on standard input, one JSON per line');
+      await publish(settingsOf(command), single);
+    });
+}
+
+async function publish(settings: Settings, single: Outcome | undefined): Promise<void> {
+  const stop = new AbortController();
+  const onSignal = (name: NodeJS.Signals) => {
+    if (stop.signal.aborted) process.exit(name === 'SIGINT' ? 130 : 143);
+    stop.abort(name);
+  };
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  try {
+    await withConnections(async ({ open }) => {
+      const client = await open(settings.logRedisUrl, 'publish');
+      const keys = new Keys(settings.prefix);
+      const { shards, streamMaxLen: maxLen } = settings;
+      const sender = new Sender(createRedisStreamWriter({ client, keys, shards, maxLen }), stop.signal);
+      if (single === undefined) await fromStandardInput(sender, stop.signal);
+      else await sender.add(single, 1);
+      await sender.flush();
+      finish(sender.counts(), stop.signal);
+    });
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
+
+async function fromStandardInput(sender: Sender, signal: AbortSignal): Promise<void> {
+  const progress = showProgress(() => sender.counts());
+  try {
+    for await (const line of readLines(process.stdin, signal)) {
+      if (sender.gaveUp || signal.aborted) break;
+      const parsed = line.text === undefined ? { ok: false as const, reason: line.fault } : parseLine(line.text);
+      if (parsed === undefined) continue;
+      if (parsed.ok) await sender.add(parsed.outcome, line.number);
+      else {
+        sender.skip(line.number);
+        note(`line ${line.number}: ${parsed.reason}`);
+      }
+    }
+  } finally {
+    progress.end();
+  }
+}
+
+/** `undefined`: an empty line. */
+function parseLine(text: string): ReturnType<typeof parseOutcome> | undefined {
+  if (text.trim() === '') return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return { ok: false, reason: `not JSON: ${(error as Error).message.slice(0, 120)}` };
+  }
+  return parseOutcome(value);
+}
+
+function fromFlags({ channel, success, failure, code, duration, source, at }: Flags): Outcome | undefined {
+  const given = [channel, success, failure, code, duration, source, at].some((flag) => flag !== undefined);
+  if (!given) return undefined;
+  if (channel === undefined) usage('publish needs --channel <name> beside the other flags');
+  if (success === failure) usage('publish needs one of --success and --failure');
+  const parsed = parseOutcome({
+    channel,
+    success: success === true,
+    ...(code === undefined ? {} : { code }),
+    ...(duration === undefined ? {} : { durationMs: durationArgument('--duration', duration) }),
+    ...(source === undefined ? {} : { source }),
+    ...(at === undefined ? {} : { at }),
+  });
+  if (!parsed.ok) usage(parsed.reason);
+  return parsed.outcome;
+}
+
+/** @throws {CliError} something was left out, was not sent, or may not have been */
+function finish(counts: SendCounts, signal: AbortSignal): void {
+  const { sent, invalid, unsent, unknown, unknownIn, error } = counts;
+  print(sentence(counts));
+  const problems = [
+    invalid.length > 0 ? `${invalid.length} invalid (${showRanges(invalid)})` : '',
+    unsent.length > 0 ? `${unsent.length} not sent (${showRanges(unsent)})` : '',
+    unknown > 0 ? `${unknown} without an answer, perhaps sent (among ${showRanges(unknownIn)})` : '',
+    signal.aborted ? `interrupted by ${signal.reason}: what came after was not read` : '',
+    unsent.length > 0 && !signal.aborted ? 'what came after was not read' : '',
+    error === undefined ? '' : `Redis: ${error}`,
+  ].filter(Boolean);
+  if (problems.length > 0) throw new CliError(`${sent} sent, but ${problems.join('; ')}`);
+}
+
+function sentence({ sent, invalid, unsent, unknown }: SendCounts): string {
+  return `sent ${sent}, invalid ${invalid.length}, unsent ${unsent.length}, unknown ${unknown}`;
+}
+
+/** One line that changes on a terminal, and one a second elsewhere. */
+function showProgress(counts: () => SendCounts): { end(): void } {
+  const { isTTY } = process.stderr;
+  const tell = () => {
+    const line = sentence(counts());
+    if (isTTY) process.stderr.write(`\r\u001b[K${line}`);
+    else note(line);
+  };
+  const timer = setInterval(tell, isTTY ? PROGRESS_EVERY_MS / 5 : PROGRESS_EVERY_MS).unref();
+  return {
+    end() {
+      clearInterval(timer);
+      if (isTTY) process.stderr.write('\r\u001b[K');
+    },
+  };
+}

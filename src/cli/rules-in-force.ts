@@ -1,0 +1,37 @@
+import type { Policy } from '../domain/policy.js';
+import { parseRulesValue, type Rules } from '../domain/rules.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { getRules } from '../rules/store.js';
+import { judgeStored } from '../rules/stored.js';
+import { CliError } from './failure.js';
+import { answered } from './redis.js';
+
+/** What the workers judge by, as far as Redis tells: they may still live by an earlier document if this one is refused. */
+export type RulesInForce = {
+  readonly version: number;
+  readonly empty: boolean;
+  /** Why the document under `fuseline:config` is refused. The policies are then the defaults. */
+  readonly refused?: string;
+  policyFor(channel: string): Policy;
+};
+
+/** Reads and judges the rules once. @throws {CliError} Redis does not answer */
+export async function rulesInForce(client: RedisClient, keys: Keys): Promise<RulesInForce> {
+  const stored = await answered(getRules({ client, keys }), 'the rules');
+  if (stored === undefined) return asInForce(noRules());
+  const judged = judgeStored(stored);
+  if (judged.ok) return asInForce(judged.rules);
+  const [first] = judged.problems;
+  return { ...asInForce(noRules()), refused: first === undefined ? 'unreadable' : `${first.path}: ${first.message}` };
+}
+
+function asInForce(rules: Rules): RulesInForce {
+  return { version: rules.version, empty: rules.empty, policyFor: (channel) => rules.policyFor(channel) };
+}
+
+function noRules(): Rules {
+  const parsed = parseRulesValue(undefined);
+  if (!parsed.ok) throw new CliError('the empty document is refused');
+  return parsed.rules;
+}

@@ -1,0 +1,200 @@
+import { z } from 'zod';
+import { type ChannelRead, readAgenda, readChannels, readTime } from '../channel/snapshot.js';
+import type { Mode } from '../domain/policy.js';
+import type { State } from '../domain/transition.js';
+import { applyRead, newView } from '../reader/view.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { LIVE_MS } from '../transport/redis-stream/leases.js';
+import { shardLag } from '../transport/redis-stream/shard-log.js';
+import { listShards } from '../transport/redis-stream/shards.js';
+import { answered } from './redis.js';
+import { type RulesInForce, rulesInForce } from './rules-in-force.js';
+
+/** One channel as `status` tells it. Times in ms by the clock of Redis. */
+export type ChannelStatus = {
+  readonly channel: string;
+  readonly mode: Mode;
+  readonly state: State;
+  readonly blocked: boolean;
+  /** When the state began; 0 when nothing is known of it. */
+  readonly since: number;
+  /** End of the block; -1 without end, 0 not blocked. */
+  readonly until: number;
+  /** What is left of the block; `null` without end, or not blocked. */
+  readonly leftMs: number | null;
+  readonly reason: string;
+  /** Done by a person. */
+  readonly byHand: boolean;
+  readonly actor?: string;
+  readonly note?: string;
+  readonly incident: string;
+  /** 0: the first block of its incident, or none. */
+  readonly relapse: number;
+  /** End of the time after a block in which a new one is a relapse; 0: not watched. */
+  readonly watchedUntil: number;
+  /** Until then a person keeps it in use, not judged; 0: nobody does. */
+  readonly notJudgedUntil: number;
+  /** Mode `observe`: it would be blocked until then; 0: it would not. */
+  readonly wouldBeBlockedUntil: number;
+  readonly window: { readonly size: number; readonly recorded: number; readonly succeeded: number };
+  /** Outcomes of the last minute, all workers together. */
+  readonly lastMinute: { readonly successes: number; readonly failures: number };
+  /** What is wrong with the channel's keys. */
+  readonly fault?: string;
+};
+
+export type Status = {
+  readonly v: 1;
+  readonly nowMs: number;
+  readonly rules: { readonly version: number; readonly refused?: string; readonly empty: boolean };
+  readonly workers: { readonly outcomes: number };
+  readonly log: { readonly shards: number /** Entries not yet judged; `null` unknown. */; readonly lag: number | null };
+  /** Channels that are not plainly closed. */
+  readonly notClosed: number;
+  readonly channels: readonly ChannelStatus[];
+};
+
+export type StatusSources = {
+  readonly main: RedisClient;
+  readonly log: RedisClient;
+  readonly keys: Keys;
+  /** How many of the busiest channels to add. */
+  readonly busiest: number;
+};
+
+/** Reads everything that `status` shows; changes nothing. @throws {CliError} Redis does not answer */
+export async function readStatus({ main, log, keys, busiest }: StatusSources): Promise<Status> {
+  const [{ redisMs }, agenda, rules, workers] = await Promise.all([
+    answered(readTime(main), 'the time'),
+    answered(readAgenda(main, keys), 'the agenda'),
+    rulesInForce(main, keys),
+    answered(liveWorkers(log, keys), 'the list of workers'),
+  ]);
+  const nowMs = Math.round(redisMs);
+  const counts = await answered(lastMinute(main, keys, workers), 'the counts of the workers');
+  const calls = (channel: string) => total(counts.get(channel));
+  const top = [...counts.keys()].sort((a, b) => calls(b) - calls(a)).slice(0, busiest);
+  const names = [...new Set([...agenda, ...top])];
+  const reads = await answered(readChannels(main, keys, names), 'the states of channels');
+  const more = await answered(
+    eachOf(reads, (read) => readMore(main, keys, read.channel)),
+    'the windows of channels',
+  );
+  const channels = reads.map((read, i) => channelStatus(read, more[i]!, rules, counts.get(read.channel), nowMs));
+  const { version, empty, refused } = rules;
+  return {
+    v: 1,
+    nowMs,
+    rules: { version, empty, ...(refused === undefined ? {} : { refused }) },
+    workers: { outcomes: workers.length },
+    log: await answered(logStatus(log, keys), 'the lag of the log'),
+    notClosed: agenda.length,
+    channels: channels.sort(
+      (a, b) =>
+        Number(b.blocked) - Number(a.blocked) ||
+        calls(b.channel) - calls(a.channel) ||
+        (a.channel < b.channel ? -1 : 1),
+    ),
+  };
+}
+
+type Counts = { successes: number; failures: number };
+const StoredCounts = z.object({ successes: z.number().int().min(0), failures: z.number().int().min(0) });
+const total = (counts?: Counts) => (counts === undefined ? 0 : counts.successes + counts.failures);
+
+async function liveWorkers(log: RedisClient, keys: Keys): Promise<string[]> {
+  const { redisMs } = await readTime(log);
+  return log.zrangebyscore(keys.workers, `(${Math.floor(redisMs) - LIVE_MS}`, '+inf');
+}
+
+/** Each worker's counts, added up. What cannot be read is left out: it is for looking at, nothing is decided by it. */
+async function lastMinute(main: RedisClient, keys: Keys, workers: readonly string[]): Promise<Map<string, Counts>> {
+  const sums = new Map<string, Counts>();
+  for (const stored of await Promise.all(workers.map((worker) => main.hgetall(keys.stats(worker))))) {
+    for (const [channel, text] of Object.entries(stored)) {
+      const counts = countsOf(text);
+      const sum = sums.get(channel) ?? { successes: 0, failures: 0 };
+      sums.set(channel, { successes: sum.successes + counts.successes, failures: sum.failures + counts.failures });
+    }
+  }
+  return sums;
+}
+
+function countsOf(text: string): Counts {
+  try {
+    return StoredCounts.parse(JSON.parse(text));
+  } catch {
+    return { successes: 0, failures: 0 };
+  }
+}
+
+async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
+  const shards = await listShards(log, keys);
+  const lags = await Promise.all(shards.map((shard) => shardLag(log, keys.outcomes(shard))));
+  // A shard that nobody has written to has no group yet, and nothing to read.
+  const known = lags.map((lag) => lag ?? 0);
+  return { shards: shards.length, lag: known.includes(-1) ? null : known.reduce((sum, lag) => sum + lag, 0) };
+}
+
+/** What readers need not know and people want to. */
+type More = { recorded: number; succeeded: number; forced: number; shadow: number };
+
+async function readMore(main: RedisClient, keys: Keys, channel: string): Promise<More> {
+  const [health] = keys.channel(channel);
+  const [window, fields] = await Promise.all([
+    main.lrange(health, 0, -1).catch((): string[] => []),
+    main.hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until').catch((): null[] => []),
+  ]);
+  const [forced, shadowState, shadowUntil] = fields;
+  return {
+    recorded: window.length,
+    succeeded: window.filter((slot) => slot === '1').length,
+    forced: Number(forced ?? 0) || 0,
+    shadow: shadowState === 'open' ? Number(shadowUntil ?? 0) || 0 : 0,
+  };
+}
+
+const AT_ONCE = 100;
+
+async function eachOf<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (let at = 0; at < items.length; at += AT_ONCE)
+    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(act))));
+  return results;
+}
+
+function channelStatus(
+  read: ChannelRead,
+  more: More,
+  rules: RulesInForce,
+  lastMinute: Counts | undefined,
+  nowMs: number,
+): ChannelStatus {
+  const view = newView(read.channel);
+  applyRead(view, read, 0);
+  const { channel, state, blocked, since, until, reason, actor, note, incident, trips } = view;
+  const policy = rules.policyFor(channel);
+  const later = (ms: number) => (ms > nowMs ? ms : 0);
+  return {
+    channel,
+    mode: policy.mode,
+    state,
+    blocked,
+    since,
+    until,
+    leftMs: until > 0 ? Math.max(0, until - nowMs) : null,
+    reason,
+    byHand: reason === 'manual' || actor !== undefined,
+    ...(actor === undefined || actor === '' ? {} : { actor }),
+    ...(note === undefined || note === '' ? {} : { note }),
+    incident,
+    relapse: Math.max(0, trips - 1),
+    watchedUntil: blocked ? 0 : later(read.state?.hold ?? 0),
+    notJudgedUntil: later(more.forced),
+    wouldBeBlockedUntil: later(more.shadow),
+    window: { size: policy.window.size, recorded: more.recorded, succeeded: more.succeeded },
+    lastMinute: lastMinute ?? { successes: 0, failures: 0 },
+    ...(read.fault === undefined ? {} : { fault: read.fault }),
+  };
+}
