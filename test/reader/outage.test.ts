@@ -42,12 +42,14 @@ describe('a reader and a Redis that fails', () => {
     try {
       await until(() => !fuse.status().connected, { what: 'the outage to be noticed' });
       const took: number[] = [];
+      let hidden = 0;
       for (let n = 0; n < 1_000; n++) {
         const before = performance.now();
-        expect.soft(fuse.isBlocked('a')).toBe(true);
+        if (fuse.isBlocked('a')) hidden++;
         took.push(performance.now() - before);
       }
-      expect(took.sort((a, b) => a - b)[989]).toBeLessThan(5);
+      expect(hidden).toBe(1_000);
+      expect(took.sort((a, b) => a - b)[989]).toBeLessThan(0.5);
       await until(() => !fuse.isBlocked('short'), { what: 'the end of the short block' });
       expect(fuse.warnings).toHaveLength(1);
       expect(fuse.warnings[0]).toContain('from memory');
