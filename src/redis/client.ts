@@ -69,7 +69,7 @@ export function parseRedisUrl(url: string): Target {
 
 /** A URL that is safe to print: the password replaced, path kept. */
 export function maskUrl(url: string): string {
-  return url.replace(/\/\/([^:@/]*):[^@]*@/, '//$1:***@');
+  return url.replace(/\/\/([^:@/]*):.*@/, '//$1:***@');
 }
 
 function parseNode(text: string, defaultPort: number, url: string): Node {
