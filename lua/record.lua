@@ -6,7 +6,7 @@
 -- ARGV  1-9 policy (lib/channel.lua)
 --       10 results   one character an outcome: 1 success, 0 failure, 2 success that may have been sent before (direct mode)
 --       11 partition text
---       12 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it], …]
+--       12 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it, most ms by which a call of it began before arrival], …]
 --       13 times     JSON [agoMs, durationMs, agoMs, durationMs, …], or empty when all are 0
 --       14 evidence  JSON [text per failure], in the order of the failures
 -- Reply 0 on the fast path; otherwise
@@ -51,9 +51,14 @@ else
   local window = loadWindow(policy.size)
   local fence = loadFence(partition)
   local evidence = newEvidence(ARGV[14])
-  local times = ARGV[13] ~= '' and cjson.decode(ARGV[13]) or {}
   local since = math.max(lane.since, real.since, channel.forced)
   local at = 0
+
+  local times
+  local function timesOf(i)
+    times = times or (ARGV[13] ~= '' and cjson.decode(ARGV[13]) or {})
+    return times[2 * i - 1] or 0, times[2 * i] or 0
+  end
 
   local function judge(success, again, arrival, ago, duration, failure)
     local ends = arrival - ago
@@ -97,12 +102,31 @@ else
     end
     local known = fence:covers(position)
     if known then count.duplicate = count.duplicate + outcomes end
-    for i = at + 1, at + outcomes do
-      local result = string.byte(results, i)
-      if result == 48 then failure = failure + 1 end
-      if not known then judge(result ~= 48, result == 50, arrival, times[2 * i - 1] or 0, times[2 * i] or 0, failure) end
+    -- Usually no call of the entry is so old that it could be stale or late: then nobody looks at its times, and while there is no
+    -- window a run of successes is counted at one go (most of what a worker reads; it halves what an outcome costs Redis).
+    local earliest = arrival - (entry[4] or math.huge)
+    local timely = earliest >= now - policy.fresh and earliest > since
+    local i, last = at + 1, at + outcomes
+    while i <= last do
+      local run = 0
+      if timely and not known and lane.state ~= 'open' and not window:isOpen() then
+        run = math.min(string.find(results, '0', i, true) or last + 1, last + 1) - i
+      end
+      if run > 0 then
+        count.counted = count.counted + run
+        i = i + run
+      else
+        local result = string.byte(results, i)
+        if result == 48 then failure = failure + 1 end
+        if not known then
+          local ago, duration = 0, 0
+          if not timely then ago, duration = timesOf(i) end
+          judge(result ~= 48, result == 50, arrival, ago, duration, failure)
+        end
+        i = i + 1
+      end
     end
-    at = at + outcomes
+    at = last
     fence:reach(position)
   end
 

@@ -47,7 +47,7 @@ export async function record(
     ...policyArgs(policy, freshForMs),
     batch.results,
     batch.partition,
-    JSON.stringify(batch.entries),
+    JSON.stringify(withReach(batch)),
     batch.times.length === 0 ? '' : JSON.stringify(batch.times),
     batch.evidence.length === 0 ? '' : JSON.stringify(batch.evidence),
   ];
@@ -70,4 +70,19 @@ export async function record(
     clipped,
   };
   return { result, outbox: readOutbox(channel, texts) };
+}
+
+/**
+ * The entries, each with the most by which one of its calls began before the entry's arrival, in ms. Where even that call is fresh and
+ * not late the script need not look at the times of the others.
+ */
+function withReach({ entries, times }: ChannelBatch): (readonly [string, number, number, number])[] {
+  let at = 0;
+  return entries.map(([position, arrivalMs, outcomes]) => {
+    let reach = 0;
+    for (const end = at + outcomes; at < end; at += 1) {
+      reach = Math.max(reach, (times[2 * at] ?? 0) + (times[2 * at + 1] ?? 0));
+    }
+    return [position, arrivalMs, outcomes, reach] as const;
+  });
 }
