@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareIds, readFeed, readFeedTip } from '../../src/channel/feed.js';
 import { readBlockedNow } from '../../src/channel/snapshot.js';
-import { FeedPosition } from '../../src/reader/follow.js';
 import { closeRedis, openRedis } from '../../src/redis/client.js';
 import { DeadlineError } from '../../src/redis/deadline.js';
 import { until } from '../support/wait.js';
@@ -35,37 +34,6 @@ describe('the feed', () => {
     expect(compareIds('5-10', '5-9')).toBe(1);
     expect(compareIds('5-1', '5-1')).toBe(0);
     expect(compareIds('18446744073709551615-2', '18446744073709551615-1')).toBe(1);
-  });
-});
-
-describe('a place in the feed', () => {
-  const entries = (...ids: string[]) => ids.map((id) => ({ id }));
-
-  it('tells entries that are gone from those already seen', () => {
-    const position = new FeedPosition();
-    position.jump({ id: '5-0', added: 3, removed: 2 });
-    expect(position.lost({ id: '7-0', added: 5, removed: 3 }, position.mark()!)).toBeUndefined();
-    expect(position.lost({ id: '7-0', added: 5, removed: 4 }, position.mark()!)).toContain('trimmed');
-    position.advance(entries('6-0', '7-0'));
-    expect(position.lost({ id: '7-0', added: 5, removed: 5 }, position.mark()!)).toBeUndefined();
-  });
-
-  it('still finds out after the follower has read on behind the hole', () => {
-    const position = new FeedPosition();
-    position.jump({ id: '5-0', added: 3, removed: 0 });
-    position.advance(entries('9-0', '10-0'));
-    expect(position.lost({ id: '10-0', added: 5, removed: 3 }, position.mark()!)).toBeUndefined();
-    expect(position.lost({ id: '10-0', added: 8, removed: 3 }, position.mark()!)).toContain('trimmed');
-  });
-
-  it('notices a feed that was deleted, also when a new one has taken its place; an answer that is merely old is none', () => {
-    const position = new FeedPosition();
-    position.jump({ id: '5-0', added: 3, removed: 0 });
-    const before = position.mark()!;
-    expect(position.lost({ id: '0-0', added: 0, removed: 0 }, before)).toContain('deleted');
-    expect(position.lost({ id: '9-0', added: 1, removed: 0 }, before)).toContain('deleted');
-    position.advance(entries('6-0'));
-    expect(position.lost({ id: '5-0', added: 3, removed: 0 }, before)).toBeUndefined();
   });
 });
 
