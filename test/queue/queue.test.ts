@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { jobId, notifyJobId } from '../../src/queue/job-id.js';
 import { openQueue } from '../../src/queue/queue.js';
+import { openQueues } from '../../src/queue/queues.js';
 import type { Job, Verdict } from '../../src/queue/worker.js';
 import { closeRedis, openRedis, whenReady } from '../../src/redis/client.js';
+import { blocked } from '../alert/samples.js';
 import { startRedis } from '../support/redis.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
@@ -126,6 +128,16 @@ describe('a queue', () => {
     await Promise.all([1, 2, 3].map(() => queues.addRecovery(block)));
     await queues.addRecovery({ ...block, until: 120 });
     expect((await queues.queue('recovery').counts()).delayed).toBe(2);
+  });
+
+  it('5.14 eight workers that announce the same transition at once make one job', async () => {
+    const harness = queueHarness();
+    const others = [...Array(7).keys()].map(() =>
+      openQueues({ client: harness.producer, prefix: harness.keys.queues }),
+    );
+    await Promise.all([harness.queues, ...others].map((queues) => queues.addNotify(blocked())));
+    expect(await harness.queues.queue('notify').counts()).toMatchObject({ waiting: 1 });
+    await Promise.all(others.map((queues) => queues.close()));
   });
 
   it('5.13 many processes that renew a scheduler make one, and it comes back when its keys are lost', async () => {
