@@ -32,14 +32,15 @@ const StoredState = z.object({
     .string()
     .nullish()
     .transform((text) => text ?? ''),
+  /** Who did it by hand, and why; the script writes empty texts where nobody did. */
   actor: z
     .string()
     .nullish()
-    .transform((text) => text ?? undefined),
+    .transform((text) => text || undefined),
   note: z
     .string()
     .nullish()
-    .transform((text) => text ?? undefined),
+    .transform((text) => text || undefined),
 });
 export type StoredState = z.infer<typeof StoredState>;
 const FIELDS = Object.keys(StoredState.shape) as (keyof StoredState)[];

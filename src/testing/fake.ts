@@ -1,6 +1,6 @@
 import type { ChannelBatch } from '../domain/batch.js';
 import { ChannelModel } from '../domain/channel-model.js';
-import { canonicalChannel } from '../domain/channel-name.js';
+import { ChannelNameError, canonicalChannel } from '../domain/channel-name.js';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
 import type { Transition } from '../domain/transition.js';
@@ -8,6 +8,7 @@ import type { Fuseline } from '../fuseline.js';
 import { isIgnored } from '../intake/group.js';
 import { track } from '../publisher/track.js';
 import { selectVisible } from '../reader/select.js';
+import type { ChannelState, ReaderCounters } from '../reader/types.js';
 import { newView, type View } from '../reader/view.js';
 
 export type FakeOptions = {
@@ -17,12 +18,16 @@ export type FakeOptions = {
   readonly startsAtMs?: number;
 };
 
-/** A Fuseline without Redis that judges by the pure model, at once, under a clock that only `advance` moves. */
+/**
+ * A Fuseline without Redis that judges by the pure model, at once. Its clock stands still but for `advance`, and for 1 ms per outcome
+ * published, so that each call begins after the change before it.
+ */
 export type FakeFuseline<Channel extends string = string> = Fuseline<Channel> & {
-  /** Blocks by hand: by the policy's length, for `forMs`, or without end (-1). */
+  /** Blocks by hand: by the policy's length, for `forMs`, or without end (-1). Of a block that runs already it moves the end. */
   block(channel: Channel, forMs?: number): void;
+  /** Ends a block by hand; judging resumes on an empty window. Without a block it does nothing. */
   unblock(channel: Channel): void;
-  /** Moves the clock and takes every change that becomes due, each as of its own time. */
+  /** Moves the clock and takes every change that becomes due, each as of its own time. @throws {RangeError} `ms` is no number from 0 */
   advance(ms: number): void;
   /** Every valid outcome published, in order. */
   readonly published: readonly Outcome[];
@@ -52,8 +57,14 @@ class Fake<Channel extends string> {
   readonly #models = new Map<string, ChannelModel>();
   readonly #published: Outcome[] = [];
   readonly #transitions: Transition[] = [];
+  /** Of each channel the last transition that concerns what callers see. */
+  readonly #last = new Map<string, Transition>();
   readonly #listeners = new Set<(transition: Transition) => void>();
   readonly #dropped = { invalid: 0, 'buffer-full': 0, closed: 0, shutdown: 0 };
+  readonly #counters: ReaderCounters = {
+    ...{ snapshots: 0, failures: 0, answeredOpen: 0, invalidNames: 0, floored: 0, transitions: 0 },
+    ...{ staleTransitions: 0, unknownEntries: 0, gaps: 0, channelFaults: 0, listenerErrors: 0 },
+  };
   #now: number;
   #position = 0;
   #closed = false;
@@ -79,21 +90,7 @@ class Fake<Channel extends string> {
       isBlocked: (channel) => this.#find(channel)?.hidden !== undefined,
       visible: (items, how) => this.#select(items, how?.by).items,
       select: (items, how) => ({ ...this.#select(items, how?.by), ageMs: 0 }),
-      stateOf: (channel) => {
-        const view = this.#view(channel);
-        const { epoch, since, until, reason, incident, trips } = view;
-        return {
-          channel,
-          state: view.state,
-          blocked: this.#find(channel)?.hidden !== undefined,
-          epoch,
-          since,
-          until,
-          reason,
-          incident,
-          trips,
-        };
-      },
+      stateOf: (channel) => this.#stateOf(channel),
       on: (event: string, listener: (event: never) => void) =>
         this.#on(event, listener as (transition: Transition) => void),
       status: () => ({
@@ -101,10 +98,10 @@ class Fake<Channel extends string> {
         following: true,
         ready: true,
         ageMs: 0,
-        size: this.#models.size,
-        blocked: 0,
+        size: this.#last.size,
+        blocked: [...this.#last.keys()].filter((channel) => this.#view(channel).blocked).length,
         asked: 0,
-        counters: { ...NO_COUNTS },
+        counters: { ...this.#counters },
       }),
       close: async () => {
         this.#closed = true;
@@ -126,7 +123,7 @@ class Fake<Channel extends string> {
       return;
     }
     const { outcome } = parsed;
-    this.#published.push(outcome);
+    this.#published.push({ ...outcome });
     const policy = this.#rules.policyFor(outcome.channel);
     if (policy.mode === 'off' || (outcome.code !== undefined && isIgnored(policy, outcome.code))) return;
     // A call begins after the state in which it is judged began; so the clock takes a step before each.
@@ -137,6 +134,7 @@ class Fake<Channel extends string> {
   }
 
   #advance(ms: number): void {
+    if (!(ms >= 0)) throw new RangeError(`advance wants milliseconds from 0, got ${ms}`);
     const to = this.#now + ms;
     for (;;) {
       const due = [...this.#models]
@@ -157,7 +155,18 @@ class Fake<Channel extends string> {
     step(model);
     for (const transition of model.takeTransitions()) {
       this.#transitions.push(transition);
-      for (const listener of this.#listeners) listener(transition);
+      if (transition.kind !== 'observed') this.#last.set(channel, transition);
+      this.#counters.transitions += 1;
+      for (const listener of this.#listeners) this.#tell(listener, transition);
+    }
+  }
+
+  /** As in the real thing, a listener that throws harms nobody else; a test that wants to see it looks at `status()`. */
+  #tell(listener: (transition: Transition) => void, transition: Transition): void {
+    try {
+      listener(transition);
+    } catch {
+      this.#counters.listenerErrors += 1;
     }
   }
 
@@ -166,38 +175,45 @@ class Fake<Channel extends string> {
     return () => this.#listeners.delete(listener);
   }
 
+  #stateOf<C extends string>(name: C): ChannelState<C> {
+    const found = this.#find(name);
+    const view = found?.view ?? newView(name);
+    const { epoch, since, until, reason, incident, trips, actor, note } = view;
+    const blocked = found?.hidden !== undefined;
+    return { channel: name, state: view.state, blocked, epoch, since, until, reason, incident, trips, actor, note };
+  }
+
   #view(channel: string): View {
     const view = newView(channel);
     const seen = this.#models.get(channel)?.view(this.#now);
-    const last = this.#transitions.findLast(
-      (transition) => transition.channel === channel && transition.kind !== 'observed',
-    );
+    const last = this.#last.get(channel);
     if (seen === undefined || last === undefined) return view;
-    const { epoch, reason, incident, trips } = last;
+    const { epoch, reason, incident, trips, actor, note } = last;
     const { state, blocked, since, until } = seen;
-    return Object.assign(view, { state, blocked, since, until, endsAt: until, epoch, reason, incident, trips });
+    const told = { epoch, reason, incident, trips, actor, note };
+    return Object.assign(view, { ...told, state, blocked, since, until, endsAt: until });
   }
 
-  #find(name: unknown): { channel: string; hidden: View | undefined } | undefined {
+  #find(name: unknown): { channel: string; view: View; hidden: View | undefined } | undefined {
     try {
       const channel = canonicalChannel(name);
       const view = this.#view(channel);
-      return { channel, hidden: view.blocked && this.#rules.policyFor(channel).mode !== 'off' ? view : undefined };
-    } catch {
+      const isHidden = view.blocked && this.#rules.policyFor(channel).mode !== 'off';
+      return { channel, view, hidden: isHidden ? view : undefined };
+    } catch (error) {
+      if (!(error instanceof ChannelNameError)) throw error;
+      this.#counters.invalidNames += 1;
       return undefined;
     }
   }
 
   #select<T>(items: readonly T[], by: keyof T | ((item: T) => string) | undefined) {
     const { policyFor, minVisible } = this.#rules;
-    return selectVisible(items, by, { find: (name) => this.#find(name), rules: { policyFor, minVisible } });
+    const selection = selectVisible(items, by, { find: (name) => this.#find(name), rules: { policyFor, minVisible } });
+    this.#counters.floored += selection.floored.length;
+    return selection;
   }
 }
-
-const NO_COUNTS = {
-  ...{ snapshots: 0, failures: 0, answeredOpen: 0, invalidNames: 0, floored: 0, transitions: 0 },
-  ...{ staleTransitions: 0, unknownEntries: 0, gaps: 0, channelFaults: 0, listenerErrors: 0 },
-};
 
 function toBatch(outcome: Outcome, position: number, now: number): ChannelBatch {
   const { success, durationMs = 0, code, source } = outcome;
