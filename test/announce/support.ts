@@ -84,7 +84,7 @@ export async function stand(
       }
     },
     async agenda() {
-      const flat = await client.zrange(keys.agenda, 0, -1, 'WITHSCORES');
+      const flat = await client.zrange(keys.agenda, '0', '-1', 'WITHSCORES');
       return Object.fromEntries(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, Number(flat[i + 1])]] : [])));
     },
     async now() {

@@ -229,16 +229,13 @@ describe('evidence', () => {
     const one = await stand({ policy: POLICY });
     const { intake } = deskOf(one, policyOf({ size: 100, rate: 76 }));
     const codes = ['say "no"', '🦊🔥', "it's\\over", '</script>', '微信-超时', '\u2028', 'a\nb', '{"json":[]}'];
-    const outcomes = Array.from({ length: 25 }, (_, i) =>
-      failure('C', { code: `${i}:${codes[i % codes.length]}`, source: 'host "1"' }),
-    );
+    const sent = Array.from({ length: 25 }, (_, i) => `${i}:${codes[i % codes.length]}`);
+    const outcomes = sent.map((code) => failure('C', { code, source: 'host "1"' }));
     await intake.handle(batch(outcomes), forever);
     await intake.run(forever);
     const [job] = await one.jobs('notify');
     expect(job!.data).toMatchObject({ kind: 'blocked', size: 100, recorded: 25, succeeded: 0, threshold: 7_600 });
-    expect(job!.data.evidence.map(({ code }) => code)).toEqual(
-      outcomes.slice(5).map(({ code }: { code?: string }) => code),
-    );
+    expect(job!.data.evidence.map(({ code }) => code)).toEqual(sent.slice(5));
     expect(job!.data.evidence.every(({ source }) => source === 'host "1"')).toBe(true);
     expect(await one.client.llen(one.keys.channel('C')[5])).toBe(20);
   });

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { openQueues } from '../../src/queue/queues.js';
+import { createWatcher } from '../../src/recovery/watcher.js';
+import { closeRedis, openRedis, whenReady } from '../../src/redis/client.js';
+import { type Stand, stand } from '../announce/support.js';
+import { policyOf } from '../channel/support.js';
+import { sharedRedisUrl } from '../support/redis.js';
+import { releaseAtEnd } from '../support/releasers.js';
+import { until } from '../support/wait.js';
+
+/** One watcher as a process runs it. */
+async function watch(one: Stand, url: string): Promise<void> {
+  const producer = openRedis(url, 'queue-producer');
+  const workerClient = openRedis(url, 'queue-worker');
+  await Promise.all([whenReady(producer), whenReady(workerClient)]);
+  const queues = openQueues({ client: producer, prefix: one.keys.queues });
+  const stop = new AbortController();
+  const running = createWatcher({ ...one.watching, queues, workerClient, chores: [] }).run(stop.signal);
+  releaseAtEnd(async () => {
+    stop.abort();
+    await running;
+    await queues.close();
+    await Promise.all([closeRedis(producer), closeRedis(workerClient)]);
+  });
+}
+
+describe('the recovery watcher', () => {
+  it('8.08 three at once tell each recovery once, soon after the end, and each incident’s end after its hold', async () => {
+    const policy = policyOf({ forMs: 700, holdMs: 800 });
+    const stands = await Promise.all([1, 2, 3].map(() => stand({ policy })));
+    const [one] = stands;
+    const url = sharedRedisUrl();
+    for (const each of stands)
+      await watch({ ...each, keys: one!.keys, watching: { ...one!.watching, client: each.client } }, url);
+    for (let i = 0; i < 10; i += 1) {
+      const { result, outbox } = await one!.record(`C${i}`, 'FFF');
+      const [score] = await one!.announcer.mark([`C${i}`]);
+      await one!.announcer.announce(`C${i}`, score!, { pushed: result.pushed, outbox });
+    }
+    const told = await until(() => one!.jobs('notify'), {
+      what: 'every incident to end',
+      accept: (jobs) => jobs.filter(({ data }) => data.kind === 'held').length === 10,
+      timeoutMs: 15_000,
+    });
+    for (const kind of ['blocked', 'recovered', 'held']) {
+      expect(told.filter(({ data }) => data.kind === kind).length, kind).toBe(10);
+    }
+    expect(told.length).toBe(30);
+    const lateMs = told.filter(({ data }) => data.kind === 'recovered').map(({ data }) => data.epoch - data.at);
+    expect(Math.max(...lateMs)).toBeLessThan(1_500);
+    await until(async () => Object.keys(await one!.agenda()).length === 0, { what: 'the agenda to be empty' });
+  });
+});
