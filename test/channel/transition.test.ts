@@ -103,7 +103,7 @@ describe('a transition as it leaves the script', () => {
   });
 });
 
-const redisMs = ([seconds, micros]: [number, number]) => Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+const redisMs = ([seconds, micros]: number[]) => Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 
 describe('an epoch', () => {
   const rising = (told: readonly Transition[]) => told.every(({ epoch }, i) => i === 0 || epoch > told[i - 1]!.epoch);
