@@ -164,6 +164,35 @@ describe('publish', () => {
     expect(publisher.lastError()).toBeUndefined();
   });
 
+  it('keeps the order when what was on its way comes back after more was published', async () => {
+    const sent: number[] = [];
+    let refuse = () => {};
+    const refused = new Promise<void>((resolve) => {
+      refuse = resolve;
+    });
+    let calls = 0;
+    const writer: LogWriter = {
+      async send(batch) {
+        calls += 1;
+        if (calls === 1) {
+          await refused;
+          return { sent: 0, unsent: batch, unknown: 0, error: new Error('away') };
+        }
+        sent.push(...batch.map(({ outcome }) => outcome.durationMs!));
+        return { sent: batch.length, unsent: [], unknown: 0 };
+      },
+      async close() {},
+    };
+    const publisher = publishTo({ writer });
+    publisher.publish(good(1));
+    publisher.publish(good(2));
+    await until(() => calls === 1, { what: 'the first send' });
+    publisher.publish(good(3));
+    refuse();
+    await publisher.flush();
+    expect(sent).toEqual([1, 2, 3]);
+  });
+
   it('bounds what waits by its size too', () => {
     const { writer } = awayLog();
     const publisher = publishTo({ writer, maxBufferedBytes: 100_000 });
