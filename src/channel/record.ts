@@ -1,9 +1,9 @@
-import type { ChannelBatch, RecordResult } from '../domain/batch.js';
+import { type ChannelBatch, NOTHING_RECORDED, type RecordResult } from '../domain/batch.js';
 import type { Policy } from '../domain/policy.js';
 import type { Transition } from '../domain/transition.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
-import { loadScript, runScript } from '../redis/script.js';
+import { loadScript, runScript, type ScriptReply } from '../redis/script.js';
 import { readOutbox, splitReply } from './outbox.js';
 import { policyArgs } from './policy-args.js';
 
@@ -11,23 +11,6 @@ const script = loadScript('record');
 
 /** What one call did, and every transition that is not yet announced: the newest `result.pushed` of them are this call's own. */
 export type Recorded = { readonly result: RecordResult; readonly outbox: readonly Transition[] };
-
-const HEALTHY: Recorded = {
-  result: {
-    pushed: 0,
-    blocked: false,
-    recorded: 0,
-    succeeded: 0,
-    counted: 0,
-    duplicate: 0,
-    late: 0,
-    stale: 0,
-    blockedDropped: 0,
-    overridden: 0,
-    clipped: 0,
-  },
-  outbox: [],
-};
 
 /**
  * Judges one channel's outcomes of one batch, atomically. Repeating a call is safe: positions at or below the fence change nothing,
@@ -43,7 +26,30 @@ export async function record(
   freshForMs: number,
   batch: ChannelBatch,
 ): Promise<Recorded> {
-  const args = [
+  const args = recordArgs(policy, freshForMs, batch);
+  const reply = await runScript(client, script, keys.channel(channel), args);
+  if (reply === 0) return { result: { ...NOTHING_RECORDED, counted: batch.results.length }, outbox: [] };
+  return readReply(channel, reply);
+}
+
+const NUMBERS = [
+  ...(['pushed', 'blocked', 'recorded', 'succeeded', 'counted', 'duplicate'] as const),
+  ...(['late', 'stale', 'blockedDropped', 'overridden', 'clipped'] as const),
+];
+
+/** A reply of `record.lua` beyond the fast path: its numbers in their order, then the outbox. */
+export function readReply(channel: string, reply: ScriptReply): Recorded {
+  const { numbers, texts } = splitReply(reply, NUMBERS.length);
+  const named = Object.fromEntries(NUMBERS.map((name, i) => [name, numbers[i] ?? 0])) as Record<
+    (typeof NUMBERS)[number],
+    number
+  >;
+  return { result: { ...named, blocked: named.blocked === 1 }, outbox: readOutbox(channel, texts) };
+}
+
+/** What `record.lua` is called with; exported so that the tests which hold it against the model call it no other way. */
+export function recordArgs(policy: Policy, freshForMs: number, batch: ChannelBatch): (string | number)[] {
+  return [
     ...policyArgs(policy, freshForMs),
     batch.results,
     batch.partition,
@@ -51,25 +57,6 @@ export async function record(
     batch.times.length === 0 ? '' : JSON.stringify(batch.times),
     batch.evidence.length === 0 ? '' : JSON.stringify(batch.evidence),
   ];
-  const reply = await runScript(client, script, keys.channel(channel), args);
-  if (reply === 0) return { ...HEALTHY, result: { ...HEALTHY.result, counted: batch.results.length } };
-  const { numbers, texts } = splitReply(reply, 11);
-  const [pushed, blocked, recorded, succeeded, counted, duplicate, late, stale, blockedDropped, overridden, clipped] =
-    numbers as [number, number, number, number, number, number, number, number, number, number, number];
-  const result = {
-    pushed,
-    blocked: blocked === 1,
-    recorded,
-    succeeded,
-    counted,
-    duplicate,
-    late,
-    stale,
-    blockedDropped,
-    overridden,
-    clipped,
-  };
-  return { result, outbox: readOutbox(channel, texts) };
 }
 
 /**

@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis';
 import { readOutbox, splitReply } from '../../src/channel/outbox.js';
 import { policyArgs } from '../../src/channel/policy-args.js';
-import type { ChannelBatch, RecordResult } from '../../src/domain/batch.js';
+import { readReply, recordArgs } from '../../src/channel/record.js';
+import { type ChannelBatch, NOTHING_RECORDED, type RecordResult } from '../../src/domain/batch.js';
 import type { Policy } from '../../src/domain/policy.js';
 import type { Transition } from '../../src/domain/transition.js';
 import type { Keys } from '../../src/redis/keys.js';
@@ -25,64 +26,16 @@ export class ClockedChannel {
   }
 
   async record(policy: Policy, batch: ChannelBatch, now: number): Promise<RecordResult> {
-    const times = batch.times.length === 0 ? '' : JSON.stringify(batch.times);
-    const evidence = batch.evidence.length === 0 ? '' : JSON.stringify(batch.evidence);
-    const reply = await this.#run('record', policy, now, [
-      batch.results,
-      batch.partition,
-      JSON.stringify(batch.entries),
-      times,
-      evidence,
-    ]);
-    const zero = {
-      pushed: 0,
-      blocked: false,
-      recorded: 0,
-      succeeded: 0,
-      counted: 0,
-      duplicate: 0,
-      late: 0,
-      stale: 0,
-      blockedDropped: 0,
-      overridden: 0,
-      clipped: 0,
-    };
-    if (reply === 0) return zero;
-    const [pushed, blocked, recorded, succeeded, counted, duplicate, late, stale, blockedDropped, overridden, clipped] =
-      splitReply(reply, 11).numbers as [
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-      ];
-    return {
-      pushed,
-      blocked: blocked === 1,
-      recorded,
-      succeeded,
-      counted,
-      duplicate,
-      late,
-      stale,
-      blockedDropped,
-      overridden,
-      clipped,
-    };
+    const reply = await this.#run('record', now, recordArgs(policy, this.#freshForMs, batch));
+    return reply === 0 ? NOTHING_RECORDED : readReply(this.#channel, reply).result;
   }
 
   async recover(policy: Policy, now: number): Promise<number> {
-    return splitReply(await this.#run('recover', policy, now, [0, 0, '', 1, 0]), 3).numbers[1]!;
+    return splitReply(await this.#run('recover', now, [...this.#policyArgs(policy), 0, 0, '', 1, 0]), 3).numbers[1]!;
   }
 
   async override(policy: Policy, now: number, action: 'block' | 'unblock', forMs: number): Promise<void> {
-    await this.#run('override', policy, now, [action, forMs, 'ann', 'because']);
+    await this.#run('override', now, [...this.#policyArgs(policy), action, forMs, 'ann', 'because']);
   }
 
   async takeTransitions(): Promise<Transition[]> {
@@ -120,16 +73,14 @@ export class ClockedChannel {
     }
   }
 
-  async #run(name: string, policy: Policy, now: number, args: (string | number)[]): Promise<ScriptReply> {
+  #policyArgs(policy: Policy): (string | number)[] {
+    return policyArgs(policy, this.#freshForMs);
+  }
+
+  async #run(name: string, now: number, args: (string | number)[]): Promise<ScriptReply> {
     await this.expire(now);
     const clock = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
     const source = loadScript(name).source.replaceAll("redis.call('TIME')", clock);
-    return (await this.#client.eval(
-      source,
-      this.#keys.length,
-      ...this.#keys,
-      ...policyArgs(policy, this.#freshForMs),
-      ...args,
-    )) as ScriptReply;
+    return (await this.#client.eval(source, this.#keys.length, ...this.#keys, ...args)) as ScriptReply;
   }
 }
