@@ -33,6 +33,12 @@ export type RecordResult = {
   readonly clipped: number;
 };
 
+/** What a call on a healthy channel did: nothing. */
+export const NOTHING_RECORDED: RecordResult = {
+  ...{ pushed: 0, blocked: false, recorded: 0, succeeded: 0 },
+  ...{ counted: 0, duplicate: 0, late: 0, stale: 0, blockedDropped: 0, overridden: 0, clipped: 0 },
+};
+
 const position = /^(\d+)(?:-(\d+))?$/;
 
 /** Whether position `a` lies behind `b`. Digits are compared as text: stream ids and offsets have up to 64 bits. */
