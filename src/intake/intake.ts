@@ -45,7 +45,8 @@ export type Intake = {
  */
 export function createIntake(options: IntakeOptions): Intake {
   const { client, keys, reader, rules, announcer, stats, freshForMs, log, count } = options;
-  const troubles = new Map<string, string>();
+  /** What is being repeated right now, a step each: others of the same partition may go through meanwhile. */
+  const troubles = new Set<{ readonly partition: string; reason: string }>();
   const announcing = new Set<Promise<unknown>>();
   const limit = new ChannelLimit(options.maxChannels, (channel) =>
     log.error(
@@ -59,22 +60,24 @@ export function createIntake(options: IntakeOptions): Intake {
     logClockLeadMs: options.logClockLeadMs,
   };
 
-  /** Repeats a step until it is done: only what repeating cannot cure, and the signal, get through. */
+  /** Repeats a step until it is done: only the signal gets through. */
   async function insist<T>(partition: string, what: string, signal: AbortSignal, step: () => Promise<T>): Promise<T> {
-    for (let attempt = 0; ; attempt += 1) {
-      try {
-        const result = await withDeadline(step(), CALL_DEADLINE_MS, what);
-        troubles.delete(partition);
-        return result;
-      } catch (error) {
-        if (isIncurable(error)) throw error;
-        const reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
-        if (!troubles.has(partition))
-          log.warn({ partition, err: error }, `${what} failed: the partition is held and tried again`);
-        troubles.set(partition, reason);
-        await sleep(backoffMs(attempt), signal);
-        if (signal.aborted) throw signal.reason;
+    const trouble = { partition, reason: '' };
+    try {
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return await withDeadline(step(), CALL_DEADLINE_MS, what);
+        } catch (error) {
+          trouble.reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+          if (![...troubles].some((other) => other.partition === partition))
+            log.warn({ partition, err: error }, `${what} failed: the partition is held and tried again`);
+          troubles.add(trouble);
+          await sleep(backoffMs(attempt), signal);
+          if (signal.aborted) throw signal.reason;
+        }
       }
+    } finally {
+      troubles.delete(trouble);
     }
   }
 
@@ -84,30 +87,32 @@ export function createIntake(options: IntakeOptions): Intake {
     signal: AbortSignal,
   ): Promise<Recorded | undefined> {
     const policy = rules.policyFor(channel);
-    try {
-      const recorded = await insist(batch.partition, 'record.lua', signal, () =>
-        record(client, keys, channel, policy, freshForMs, batch),
-      );
-      const { result } = recorded;
-      count('fuseline_record_calls_total', { result: result.pushed > 0 ? 'moved' : 'done' });
-      for (const disposition of ['counted', 'duplicate', 'late', 'stale', 'overridden'] as const) {
-        if (result[disposition] > 0) count('fuseline_outcomes_total', { disposition }, result[disposition]);
+    const recorded = await insist(batch.partition, 'record.lua', signal, async () => {
+      try {
+        return await record(client, keys, channel, policy, freshForMs, batch);
+      } catch (error) {
+        // The one thing that repeating cannot cure, and only here: elsewhere it would be a key that all channels share.
+        if (isIncurable(error)) return error as Error;
+        throw error;
       }
-      if (result.blockedDropped > 0)
-        count('fuseline_outcomes_total', { disposition: 'blocked' }, result.blockedDropped);
-      if (result.clipped > 0) count('fuseline_arrivals_clipped_total', {}, result.clipped);
-      stats.add(channel, batch.results);
-      return recorded;
-    } catch (error) {
-      if (!isIncurable(error)) throw error;
+    });
+    if (recorded instanceof Error) {
       log.error(
-        { channel, err: error },
+        { channel, err: recorded },
         'a key of this channel has a foreign type: its outcomes go to the dead letters',
       );
-      const letters = lettersOf(channel, batch, `${channel}: ${(error as Error).message}`);
-      await bury(letters, signal);
+      await bury(lettersOf(channel, batch, `${channel}: ${recorded.message}`), signal);
       return undefined;
     }
+    const { result } = recorded;
+    count('fuseline_record_calls_total', { result: result.pushed > 0 ? 'moved' : 'done' });
+    for (const disposition of ['counted', 'duplicate', 'late', 'stale', 'overridden'] as const) {
+      if (result[disposition] > 0) count('fuseline_outcomes_total', { disposition }, result[disposition]);
+    }
+    if (result.blockedDropped > 0) count('fuseline_outcomes_total', { disposition: 'blocked' }, result.blockedDropped);
+    if (result.clipped > 0) count('fuseline_arrivals_clipped_total', {}, result.clipped);
+    stats.add(channel, batch.results);
+    return recorded;
   }
 
   async function bury(letters: readonly DeadLetter[], signal: AbortSignal): Promise<void> {
@@ -120,20 +125,13 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** The agenda first: once a channel is on it, a sweep finishes whatever we do not. So commit waits for the agenda alone. */
-  async function announceAll(
-    partition: string,
-    moved: readonly (readonly [string, Recorded])[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (moved.length === 0) return;
-    const scores = await insist(partition, 'the agenda', signal, () =>
-      announcer.mark(moved.map(([channel]) => channel)),
-    );
-    for (const [i, [channel, { result, outbox }]] of moved.entries()) {
-      const telling = announcer.announce(channel, scores[i]!, { pushed: result.pushed, outbox });
-      announcing.add(telling);
-      void telling.finally(() => announcing.delete(telling));
-    }
+  async function announce(partition: string, channel: string, recorded: Recorded, signal: AbortSignal): Promise<void> {
+    const { result, outbox } = recorded;
+    if (outbox.length === 0) return;
+    const [score] = await insist(partition, 'the agenda', signal, () => announcer.mark([channel]));
+    const telling = announcer.announce(channel, score!, { pushed: result.pushed, outbox });
+    announcing.add(telling);
+    void telling.finally(() => announcing.delete(telling));
   }
 
   async function handle(batch: LogBatch, signal: AbortSignal): Promise<void> {
@@ -144,20 +142,19 @@ export function createIntake(options: IntakeOptions): Intake {
     count('fuseline_channels_over_limit_total', {}, unjudged.overLimit);
     const all = [...channels];
     for (let from = 0; from < all.length; from += AT_ONCE) {
-      const part = all.slice(from, from + AT_ONCE);
-      const recorded = await Promise.all(
-        part.map(async ([channel, one]) => [channel, await recordChannel(channel, one, signal)] as const),
+      // Each is announced as soon as it is recorded: a node of a cluster that is away must not keep the others' blocks untold.
+      await Promise.all(
+        all.slice(from, from + AT_ONCE).map(async ([channel, one]) => {
+          const recorded = await recordChannel(channel, one, signal);
+          if (recorded) await announce(batch.partition, channel, recorded, signal);
+        }),
       );
-      const moved = recorded.flatMap(([channel, one]) =>
-        one && one.outbox.length > 0 ? [[channel, one] as const] : [],
-      );
-      await announceAll(batch.partition, moved, signal);
     }
   }
 
   return {
     handle,
-    paused: () => troubles.values().next().value,
+    paused: () => troubles.values().next().value?.reason,
     async run(signal) {
       await reader.run(handle, signal);
       await Promise.all(announcing);

@@ -151,6 +151,46 @@ describe('intake', () => {
     expect(jobs.map(({ data }) => [data.kind, data.recorded])).toEqual([['blocked', 3]]);
   });
 
+  it('holds the partition, and says why, where a key that all channels share has a foreign type', async () => {
+    const one = await stand({ policy: POLICY });
+    const { intake, letters } = deskOf(one);
+    await one.client.set(one.keys.agenda, 'foreign');
+    const handling = intake.handle(batch([failure('C'), failure('C'), failure('C')]), forever);
+    expect(await until(() => intake.paused(), { what: 'the intake to say that it is held' })).toMatch(
+      /agenda.*WRONGTYPE/,
+    );
+    await one.client.del(one.keys.agenda);
+    await handling;
+    await intake.run(forever);
+    expect(letters).toEqual([]);
+    expect((await one.jobs('notify')).map(({ data }) => data.kind)).toEqual(['blocked']);
+  });
+
+  it('announces what it has recorded at once, although another channel of the batch cannot be reached', async () => {
+    const one = await stand({ policy: POLICY });
+    let away = true;
+    const client = new Proxy(one.client, {
+      get(target, name) {
+        const value = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...args: unknown[]) =>
+          away && args.some((arg) => String(arg).includes('{away}'))
+            ? Promise.reject(new Error('CLUSTERDOWN The cluster is down'))
+            : value.apply(target, args);
+      },
+    });
+    const { intake } = deskOf({ ...one, client });
+    const handling = intake.handle(batch([failure('away'), ...new Array(3).fill(failure('near'))]), forever);
+    await until(() => one.jobs('notify'), {
+      what: 'the block of the other channel to be told',
+      accept: (jobs) => jobs.some(({ data }) => data.channel === 'near'),
+    });
+    expect(intake.paused()).toContain('CLUSTERDOWN');
+    away = false;
+    await handling;
+    expect(await window(one, 'away')).toEqual(['0']);
+  });
+
   it('ends a held batch on the signal, undone', async () => {
     const server = await startRedis();
     const one = await stand({ policy: POLICY, url: server.url });
