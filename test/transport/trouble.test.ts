@@ -335,7 +335,7 @@ describe('reading', () => {
   it('asks for fewer entries when they are huge, and gets through them', async () => {
     const log = await openRedisLog(sharedRedisUrl());
     const sizes: number[] = [];
-    for (let n = 0; n < 40; n += 1) await log.append(SHARD, { ...alipay(n), code: 'x'.repeat(600_000) });
+    for (let n = 0; n < 40; n += 1) await log.append(SHARD, { ...alipay(n), code: 'x'.repeat(75_000) });
     const reader = log.reader();
     const stop = new AbortController();
     const ended = reader.run(async ({ entries }) => {
@@ -345,7 +345,7 @@ describe('reading', () => {
       what: 'all huge entries',
       timeoutMs: 20_000,
     });
-    // Sixteen are more than 8 MiB, eight are not.
+    // Sixteen are more than 1 MiB, eight are not.
     expect(sizes).toEqual([16, 8, 8, 8]);
     stop.abort();
     await ended;
