@@ -46,7 +46,7 @@ export function createRedisStreamWriter(options: WriterOptions): LogWriter {
       try {
         if (client.status !== 'ready') throw new NotConnectedError(`Redis is ${client.status}`);
         const added = client.xadd(keys.outcomes(shard), 'MAXLEN', '~', maxLen, '*', 'v', 1, 'outcomes', json);
-        await withDeadline(added, deadlineMs, 'XADD of outcomes');
+        await withDeadline(notRefused(added), deadlineMs, 'XADD of outcomes');
         total.sent += outcomes.length;
       } catch (error) {
         // The rest of this shard waits, so that it does not overtake what comes back as unsent.
@@ -89,11 +89,32 @@ class NotConnectedError extends Error {
   override readonly name = 'NotConnectedError';
 }
 
+/**
+ * A cluster says "Connection is closed" both of a command whose answer was lost and of one that it never wrote, because the node is not
+ * connected yet. Only the second can fail in the very turn of the call, before any socket was looked at.
+ */
+async function notRefused<T>(call: Promise<T>): Promise<T> {
+  let sameTurn = true;
+  // Ticks come after all microtasks, through which an immediate failure travels.
+  queueMicrotask(() =>
+    process.nextTick(() => {
+      sameTurn = false;
+    }),
+  );
+  try {
+    return await call;
+  } catch (error) {
+    throw sameTurn && !isReply(error) ? new NotConnectedError('not connected', { cause: error }) : error;
+  }
+}
+
+const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
+
 /** Only what Redis itself refused, or what ioredis refused to write, is certain not to be in the log. */
 function wasNeverWritten(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (
-    error.name === 'ReplyError' ||
+    isReply(error) ||
     error instanceof NotConnectedError ||
     error.message.includes('enableOfflineQueue options is false') ||
     error.message.startsWith('Too many Cluster redirections')
