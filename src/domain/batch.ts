@@ -39,6 +39,31 @@ export const NOTHING_RECORDED: RecordResult = {
   ...{ counted: 0, duplicate: 0, late: 0, stale: 0, blockedDropped: 0, overridden: 0, clipped: 0 },
 };
 
+/**
+ * Cuts a batch between its entries, so that no part holds more than `most` outcomes (or one entry that does). Recorded in order, the
+ * parts give what the whole would have given.
+ */
+export function cutBatch(batch: ChannelBatch, most: number): ChannelBatch[] {
+  if (batch.results.length <= most) return [batch];
+  const parts: ChannelBatch[] = [];
+  let [entry, at, failures] = [0, 0, 0];
+  while (entry < batch.entries.length) {
+    const [firstEntry, firstAt, firstFailure] = [entry, at, failures];
+    do at += batch.entries[entry++]![2];
+    while (entry < batch.entries.length && at + batch.entries[entry]![2] - firstAt <= most);
+    const results = batch.results.slice(firstAt, at);
+    for (const result of results) if (result === '0') failures += 1;
+    parts.push({
+      partition: batch.partition,
+      results,
+      entries: batch.entries.slice(firstEntry, entry),
+      times: batch.times.slice(2 * firstAt, 2 * at),
+      evidence: batch.evidence.slice(firstFailure, failures),
+    });
+  }
+  return parts;
+}
+
 const position = /^(\d+)(?:-(\d+))?$/;
 
 /** Whether position `a` lies behind `b`. Digits are compared as text: stream ids and offsets have up to 64 bits. */

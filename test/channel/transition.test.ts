@@ -24,6 +24,16 @@ describe('a transition as it leaves the script', () => {
     expect(fields).toMatchObject({ v: '1', state: 'open', until: String(block!.until), epoch: String(block!.epoch) });
   });
 
+  it('holds a block by hand of ten thousand years to the millisecond', async () => {
+    const env = await bench();
+    const forMs = 315_576_000_000_001;
+    const hand = { action: 'block', forMs, actor: 'ann', note: '' } as const;
+    const { until: ends, nowMs, dueAt, outbox } = await override(env.client, env.keys, 'C', C10, FRESH_MS, hand);
+    expect(ends - nowMs).toBe(forMs);
+    expect([dueAt, outbox[0]!.until, await env.client.pexpiretime(env.keys.blocked('C'))]).toEqual([ends, ends, ends]);
+    expect((await recover(env.client, env.keys, 'C', C10, FRESH_MS)).pushed).toBe(0);
+  });
+
   it('grows a block with each relapse to its cap', async () => {
     const channel = new Twin(await bench());
     const policy = policyOf({ size: 1, rate: 100, forMs: 1_000, growth: 3, maxMs: 10_000, holdMs: 60_000 });

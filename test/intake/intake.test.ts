@@ -223,6 +223,24 @@ describe('intake', () => {
     expect(await second.counted('counted')).toBe(0);
   });
 
+  it('takes a backlog of one channel in bites that hold Redis up for milliseconds, and ends as with one call', async () => {
+    const server = await startRedis();
+    const one = await stand({ policy: POLICY, url: server.url });
+    const { intake, counted } = deskOf(one, policyOf({ size: 1_000, rate: 0 }));
+    await one.client.config('SET', 'slowlog-log-slower-than', '400000');
+    const entry = Array.from({ length: 1_000 }, (_, i) => ({
+      ...failure('C', { durationMs: 5 }),
+      success: i % 10 !== 0,
+    }));
+    await intake.handle(batch(...new Array(250).fill(entry)), forever);
+    expect(await counted('counted')).toBe(250_000);
+    expect(await one.client.llen(one.keys.channel('C')[0])).toBe(1_000);
+    expect(await one.client.slowlog('LEN')).toBe(0);
+    const calls = /cmdstat_eval(?:sha)?:calls=(\d+)/g;
+    const info = await one.client.info('commandstats');
+    expect([...info.matchAll(calls)].reduce((sum, [, n]) => sum + Number(n), 0)).toBeGreaterThanOrEqual(13);
+  });
+
   it('leaves room to no more channels than it may judge, counts the rest, and goes on with those it knows', async () => {
     const one = await stand({ policy: POLICY });
     const { intake, errors } = deskOf(one);

@@ -151,6 +151,11 @@ describe('a recovery job', () => {
     await ended(one, end);
     expect(await endBlock(one.watching, end)).toBe(0);
     expect(await kinds(one)).toEqual(['blocked', 'recovered']);
+    // A job that runs a second time finds nothing to do: the end has one epoch.
+    const epoch = await one.client.hget(one.keys.state('C'), 'epoch');
+    expect(await endBlock(one.watching, end)).toBe(0);
+    expect(await one.client.hget(one.keys.state('C'), 'epoch')).toBe(epoch);
+    expect(await one.client.xlen(one.keys.feed)).toBe(2);
   });
 
   it('of an end that was moved leaves the end to the job that knows the new one', async () => {
