@@ -32,6 +32,7 @@ local function stamp(lane, reason, hand)
 end
 
 local function remember(ends)
+  channel.moved = true
   channel.last = math.max(channel.last, ends == -1 and now or ends)
 end
 

@@ -42,6 +42,15 @@ local function saveKey()
   end
 end
 
+-- Why it is blocked can be asked as long as it is, whoever moved the end; a block without end keeps its evidence without one.
+local function keepEvidence()
+  if real.state == 'open' and real.ends == -1 then
+    redis.call('PERSIST', KEYS[6])
+  else
+    redis.call('PEXPIREAT', KEYS[6], int(math.max(now + policy.windowTtl, real.ends + 1800000)))
+  end
+end
+
 local function save(present)
   local window, fence = channel.window, channel.fence
   local others = present and present - (channel.hadKey and 1 or 0) - (window and window.stored and 1 or 0) or 1
@@ -54,7 +63,11 @@ local function save(present)
   end
   -- Every window begins in a call that prunes, so the fence stays small although the dearest calls leave it to others.
   if fence then fence:save(not window.stored or #channel.evidence.added == 0) end
-  if channel.evidence then channel.evidence:save() end
+  if channel.evidence then
+    channel.evidence:save()
+  elseif channel.moved then
+    keepEvidence()
+  end
   if channel.key then saveKey() end
   if channel.dirty then saveState() end
   if channel.pushed > 0 then

@@ -171,6 +171,25 @@ describe('an epoch', () => {
 });
 
 describe('what a channel leaves in Redis', () => {
+  it('keeps the evidence of a block to its end, although the end was moved, and gives it a time to go afterwards', async () => {
+    const env = await bench();
+    const channel = channelOn(env);
+    const evidence = channel.names[5];
+    await channel.record('FFF');
+    const hand = { action: 'block', actor: 'ann', note: '' } as const;
+    const week = 7 * 86_400_000;
+    await override(env.client, env.keys, 'C', C10, FRESH_MS, { ...hand, forMs: week });
+    expect(await env.client.pttl(evidence)).toBeGreaterThan(week);
+    await env.client.pexpire(channel.names[1], 2 * week);
+    await recover(env.client, env.keys, 'C', C10, FRESH_MS);
+    expect(await env.client.pttl(evidence)).toBeGreaterThan(2 * week);
+    await override(env.client, env.keys, 'C', C10, FRESH_MS, { ...hand, forMs: -1 });
+    expect(await env.client.pttl(evidence)).toBe(-1);
+    await override(env.client, env.keys, 'C', C10, FRESH_MS, { ...hand, action: 'unblock', forMs: 0 });
+    expect(await env.client.pttl(evidence)).toBeGreaterThan(0);
+    expect(await env.client.llen(evidence)).toBe(3);
+  });
+
   it('has a time to go: every key but the state while it is open, and the outbox until it is told', async () => {
     const env = await bench();
     const channel = channelOn(env);
