@@ -171,6 +171,18 @@ describe('an epoch', () => {
 });
 
 describe('what a channel leaves in Redis', () => {
+  it('keeps the last 20 failures of a window as evidence, also when they come one at a time', async () => {
+    const env = await bench();
+    const channel = channelOn(env);
+    const policy = policyOf({ size: 1_000, rate: 97.5 });
+    for (let i = 0; i < 25; i += 1) {
+      await channel.send({ ...batchOf('F'), evidence: [JSON.stringify({ at: i })] }, policy);
+    }
+    expect(await env.client.llen(channel.names[5])).toBe(20);
+    const { outbox } = await channel.send({ ...batchOf('F'), evidence: [JSON.stringify({ at: 25 })] }, policy);
+    expect(outbox[0]!.evidence).toEqual(Array.from({ length: 20 }, (_, i) => ({ at: i + 6 })));
+  });
+
   it('keeps the evidence of a block to its end, although the end was moved, and gives it a time to go afterwards', async () => {
     const env = await bench();
     const channel = channelOn(env);
