@@ -81,16 +81,17 @@ describe.each([
     expect(kinds(bench, 'A').filter((kind) => kind === 'recovered')).toHaveLength(1);
   });
 
-  it('leaves out of account what the policy ignores, and what the user broke off', async () => {
+  it('2.04 counts every code of a failure, rate_limited too, unless the policy ignores it or the user broke off', async () => {
     const bench = await open();
     const { fuse } = bench;
     for (let i = 0; i < 10; i += 1) {
       fuse.publish({ channel: 'picky', success: false, code: 'CARD_EXPIRED' });
       fuse.publish({ channel: 'A', success: false, code: CLIENT_CANCELLED });
+      fuse.publish({ channel: 'B', success: false, code: 'rate_limited' });
     }
     fail(bench, 'picky', 3);
     await bench.settle();
-    expect([fuse.isBlocked('picky'), fuse.isBlocked('A')]).toEqual([false, false]);
+    expect(['picky', 'A', 'B'].map((channel) => fuse.isBlocked(channel))).toEqual([false, false, true]);
     fail(bench, 'picky', 1);
     await bench.settle();
     expect(fuse.isBlocked('picky')).toBe(true);
