@@ -1,11 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { stringify } from 'yaml';
 import { RULES_MAX_BYTES } from '../domain/rules.js';
 import type { Problem } from '../domain/rules-problems.js';
 import { Keys } from '../redis/keys.js';
 import { maskSecrets, type RulesChange } from '../rules/diff.js';
-import { parseRules } from '../rules/parse.js';
+import { parseRules, printRules } from '../rules/parse.js';
 import {
   getRules,
   type RulesStore,
@@ -72,7 +71,7 @@ export function addRules(program: Command): void {
       note(`version ${version}, set by ${plain(actor ?? 'a foreign hand')}${at ? ` at ${plain(at)}` : ''}`);
       if (JSON.stringify(document) !== JSON.stringify(stored.document))
         note('secrets are masked: this text cannot be set again (--show-secrets prints them)');
-      print(stringify(document).trimEnd());
+      print(printRules(document));
     });
 
   rules

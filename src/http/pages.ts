@@ -1,9 +1,15 @@
 import type { Registry } from 'prom-client';
-import type { HealthReport } from '../process/health.js';
 import type { HttpServerOptions, Page } from './server.js';
 
+/** How a process is. `live`: false asks for a restart; `ready`: false when a part does not do its work, for whatever reason. */
+export type Report = {
+  readonly live: boolean;
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, { readonly ok: true } | { readonly ok: false; readonly stuck: boolean }>>;
+};
+
 export type PageSources = {
-  readonly health: () => HealthReport;
+  readonly health: () => Report;
   readonly registry: Pick<Registry, 'metrics' | 'contentType'>;
   /** Called before each scrape, to fill in what is only read then. */
   readonly beforeScrape: () => void;

@@ -1,4 +1,4 @@
-import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
+import { type Document, isScalar, LineCounter, parseDocument, stringify, visit } from 'yaml';
 import { type ParsedRules, parseRulesValue, RULES_MAX_BYTES } from '../domain/rules.js';
 import type { Problem } from '../domain/rules-problems.js';
 
@@ -72,4 +72,9 @@ function repeatedKey(document: Document): number | undefined {
 
 function refuse(path: string, message: string): ReadText & { ok: false } {
   return { ok: false, problems: [{ path, message }] };
+}
+
+/** A document as YAML text, for people to read and to edit. */
+export function printRules(document: unknown): string {
+  return stringify(document).trimEnd();
 }
