@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { findRedisServer } from './find-redis-server.mjs';
+import { guardAgainstOrphan } from './guard.mjs';
 
 export { findRedisServer };
 
@@ -98,21 +99,6 @@ async function startOnce({ command, port, args, dir, configFile }) {
     throw new Error(`${command} on port ${port}: ${error.message}\n${log.trim()}`, { cause: error });
   }
   return { port, url: `redis://127.0.0.1:${port}`, pid, dir: folder, stop };
-}
-
-/**
- * A shell that waits for the end of its input, which comes when this process ends, even by SIGKILL, and then ends the server.
- *
- * @param {number} pid
- * @param {string | undefined} folder removed as well
- */
-function guardAgainstOrphan(pid, folder) {
-  const script = `trap '' INT TERM HUP; read -r _; kill -9 "$1" 2>/dev/null; if [ -n "$2" ]; then sleep 0.2; rm -rf "$2"; fi`;
-  const guard = spawn('/bin/sh', ['-c', script, 'sh', `${pid}`, folder ?? ''], { stdio: ['pipe', 'ignore', 'ignore'] });
-  guard.on('error', () => {});
-  guard.unref();
-  /** @type {import('node:net').Socket} */ (guard.stdin).unref();
-  return guard;
 }
 
 /** @param {{ port: number, pid: number, hasExited: () => boolean }} options */
