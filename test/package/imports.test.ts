@@ -9,7 +9,7 @@ function run(code: string, env: Record<string, string> = {}) {
     env: { ...process.env, ...env },
     encoding: 'utf8',
     maxBuffer: 64 * 1_048_576,
-    timeout: 20_000,
+    timeout: 60_000,
   });
 }
 
@@ -20,7 +20,7 @@ function packagesOf(entry: string): string[] {
   return [...new Set([...stderr.matchAll(/node_modules\/((?:@[^/'"\s]+\/)?[^/'"\s]+)/g)].map(([, name]) => name!))];
 }
 
-describe('imports', () => {
+describe('imports', { timeout: 90_000 }, () => {
   it.each(['publisher', 'reader'])('fuseline/%s loads ioredis and neither bullmq nor kafkajs nor undici', (entry) => {
     const packages = packagesOf(`${entry}/index.js`);
     expect(packages, 'what must be loaded, or the log shows nothing').toContain('ioredis');

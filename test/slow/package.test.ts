@@ -68,7 +68,7 @@ const COMPILER = {
   files: ['service.ts'],
 };
 
-describe('the package', () => {
+describe('the package', { timeout: 120_000 }, () => {
   it('is clean for publint', () => {
     run(bin('publint'), ['run', packed.folder, '--pack', 'false', '--strict'], checkout);
   });
@@ -90,6 +90,7 @@ describe('the package', () => {
       'lua/lib/move.lua',
       'docs/rules.schema.json',
       'docs/webhook.schema.json',
+      'docs/keys.md',
       'README.md',
       'README.zh-CN.md',
       'CHANGELOG.md',
