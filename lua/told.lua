@@ -2,7 +2,7 @@
 -- What one receiver of alerts has been told, per channel: decides whether a message may go out, so that old news is never told as
 -- new, ends go only to those who heard of the beginning, and at most one message of a channel is on its way at a time.
 --
--- KEYS  1 told      hash; field `c:<channel>` = nine values apart by `|`, see below; `@wait` ms; `@sent` times ms, apart by spaces
+-- KEYS  1 told      hash; field `c:<channel>` = eight values apart by `|`, see below; `@wait` ms; `@sent` times ms, apart by spaces
 -- ARGV  1 action    offer | claim | told | dead | release
 --       2 channel · 3 epoch · 4 kind · 5 block (epoch of the block concerned, 0 unknown)
 --       6 run       names one delivery attempt ('' for offer)
