@@ -6,7 +6,7 @@ import { checkout } from '../support/files.js';
 
 export type Service = {
   readonly image: string;
-  readonly command: readonly string[];
+  readonly command: string | readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly healthcheck: { readonly test: readonly string[] };
   readonly stop_grace_period?: string;

@@ -35,7 +35,7 @@ async function freePort(): Promise<number> {
 async function startRedisOfCompose(): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), 'fuseline-data-'));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const [program, ...args] = services.redis!.command;
+  const [program, ...args] = String(services.redis!.command).split(' ');
   expect(program).toBe('redis-server');
   return startRedis({ args, dir });
 }
