@@ -63,7 +63,9 @@ async function publish(settings: Settings, single: Outcome | undefined): Promise
       const client = await open(settings.logRedisUrl, 'publish');
       const keys = new Keys(settings.prefix);
       const { shards, streamMaxLen: maxLen } = settings;
-      const sender = new Sender(createRedisStreamWriter({ client, keys, shards, maxLen }), stop.signal);
+      const sender = new Sender(createRedisStreamWriter({ client, keys, shards, maxLen }), stop.signal, (sentence) =>
+        note(`fuseline: ${sentence}`),
+      );
       if (single === undefined) await fromStandardInput(sender, stop.signal);
       else await sender.add(single, 1);
       await sender.flush();

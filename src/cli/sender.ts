@@ -26,6 +26,7 @@ type Numbered = QueuedOutcome & { readonly line: number };
 export class Sender {
   readonly #writer: LogWriter;
   readonly #signal: AbortSignal;
+  readonly #onTrouble: (sentence: string) => void;
   #batch: Numbered[] = [];
   #sent = 0;
   #error: string | undefined;
@@ -35,9 +36,11 @@ export class Sender {
   readonly #unknownIn: number[] = [];
   #unknown = 0;
 
-  constructor(writer: LogWriter, signal: AbortSignal) {
+  /** `onTrouble` is called once for each time that Redis begins not to take what it is sent. */
+  constructor(writer: LogWriter, signal: AbortSignal, onTrouble: (sentence: string) => void) {
     this.#writer = writer;
     this.#signal = signal;
+    this.#onTrouble = onTrouble;
   }
 
   get gaveUp(): boolean {
@@ -68,7 +71,10 @@ export class Sender {
       left = left.filter((one) => back.has(one));
       if (left.length === 0) break;
       if (sent > 0) this.#failingSince = undefined;
-      this.#failingSince ??= performance.now();
+      if (this.#failingSince === undefined) {
+        this.#failingSince = performance.now();
+        this.#onTrouble(`Redis does not take them, trying again for ${PATIENCE_MS / 1_000} s: ${this.#error}`);
+      }
       if (this.#signal.aborted || performance.now() - this.#failingSince > PATIENCE_MS) {
         this.#unsent.push(...left.map(({ line }) => line));
         return;

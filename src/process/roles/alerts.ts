@@ -22,7 +22,7 @@ export async function alerts(context: Context, signal: AbortSignal): Promise<voi
   const watch = new StallWatch('alerts wait and none is being delivered', STALL, performance.now());
   const progress = () => {
     const { lastProgressAt, paused } = running.status();
-    return { progressAt: lastProgressAt, paused: paused ?? clients.trouble() };
+    return { progressAt: lastProgressAt, paused: clients.trouble() ?? paused };
   };
   watchProgress(context.health, 'alerts', watch, progress, signal);
 

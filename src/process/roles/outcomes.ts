@@ -45,7 +45,7 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
     const { lag, lastProgressAt, paused } = reader.progress();
     return {
       progressAt: lag > 0 ? lastProgressAt : performance.now(),
-      paused: paused ?? intake.paused() ?? clients.trouble(),
+      paused: clients.trouble() ?? paused ?? intake.paused(),
     };
   };
   watchProgress(context.health, 'outcomes', watch, progress, signal);

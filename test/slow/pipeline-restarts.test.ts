@@ -1,0 +1,73 @@
+import { expect, it } from 'vitest';
+import { closeRedis, openRedis } from '../../src/redis/client.js';
+import { Keys } from '../../src/redis/keys.js';
+import { alertsOf, startPipeline } from '../process/pipeline.js';
+import { type Env, metric, startWorker, untilReady } from '../process/workers.js';
+import { sharedRedisUrl } from '../support/redis.js';
+import { until } from '../support/wait.js';
+
+it('8.04 tells one recovery and no second block when every process was killed while the block ended', async () => {
+  const { workers, receiver, reader, publish, env } = await startPipeline({ redis: sharedRedisUrl() }, { hold: '1m' });
+  await publish('ALIPAY', false, 2);
+  const kinds = () => alertsOf(receiver, 'ALIPAY').map(({ type }) => type);
+  await until(kinds, { what: 'the alert', accept: (all) => all.length === 1 });
+  // Killed in the middle of the delivery, it would be sent again, with the same id: that is another story.
+  await untilDelivered(env);
+  for (const worker of Object.values(workers)) worker.kill('SIGKILL');
+  await Promise.all(Object.values(workers).map((worker) => worker.exited));
+  await until(() => !reader.isBlocked('ALIPAY'), { what: 'the block to end by itself' });
+
+  const again = (['outcomes', 'recovery', 'alerts'] as const).map((role) => startWorker(role, env));
+  await Promise.all(again.map(untilReady));
+  await until(kinds, { what: 'the recovery', accept: (all) => all.length >= 2 });
+  // Three sweeps later nobody has told anything twice.
+  const sweeps = await metric(again[1]!, 'fuseline_sweeps_total{result="done"}');
+  await until(() => metric(again[1]!, 'fuseline_sweeps_total{result="done"}'), {
+    what: 'three more sweeps',
+    accept: (now) => now >= sweeps + 3,
+  });
+  expect(kinds()).toEqual(['channel.blocked', 'channel.recovered']);
+}, 90_000);
+
+async function untilDelivered(env: Env): Promise<void> {
+  const client = openRedis(env.FUSELINE_REDIS_URL!, 'commands');
+  try {
+    const done = `${new Keys(env.FUSELINE_PREFIX).queues}:deliver-ops:completed`;
+    await until(() => client.zcard(done), { what: 'the delivery to be done' });
+  } finally {
+    await closeRedis(client);
+  }
+}
+
+const CHANNELS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+
+it.each([
+  { how: 'SIGKILL', withinMs: 12_000 },
+  { how: 'SIGTERM', withinMs: 1_000 },
+] as const)(
+  'another worker judges on within $withinMs ms when one of two gets $how',
+  async ({ how, withinMs }) => {
+    const { workers, env, blocked, publish } = await startPipeline({ redis: sharedRedisUrl() });
+    const second = startWorker('outcomes', env);
+    await untilReady(second);
+    await until(() => metric(second, 'fuseline_log_shards_owned'), {
+      what: 'the second worker to have its share',
+      accept: (shards) => shards === 2,
+      timeoutMs: 20_000,
+    });
+    // Enough channels for some to lie on the shards of the worker that goes, which has outcomes in hand at that moment.
+    for (const channel of CHANNELS) await publish(channel, true, 100);
+    workers.outcomes.kill(how);
+    const from = performance.now();
+    for (const channel of CHANNELS) await publish(channel, false, 2);
+    await until(() => CHANNELS.every((channel) => blocked.has(channel)), {
+      what: 'every channel to be blocked',
+      timeoutMs: withinMs,
+    });
+    expect(performance.now() - from).toBeLessThan(withinMs);
+    expect(await workers.outcomes.exited).toEqual(
+      how === 'SIGTERM' ? { code: 0, signal: null } : { code: null, signal: how },
+    );
+  },
+  90_000,
+);

@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { alertsOf, type Pipeline, seeIncident, startPipeline } from '../process/pipeline.js';
+import { sharedRedisUrl, startRedis } from '../support/redis.js';
+import { startCluster } from '../support/redis-cluster.js';
+import { startSentinel } from '../support/redis-sentinel.js';
+import { until } from '../support/wait.js';
+
+it('the pipeline works with log and queues on servers of their own', async () => {
+  const [log, queue] = await Promise.all([startRedis(), startRedis()]);
+  const pipeline = await startPipeline({ redis: sharedRedisUrl(), log: log.url, queue: queue.url });
+  await seeIncident(pipeline, 'sms/one');
+}, 60_000);
+
+it('the pipeline works on a cluster of six, by its URL alone', async () => {
+  const { url } = await startCluster();
+  const pipeline = await startPipeline({ redis: url });
+  await seeIncident(pipeline, '微信支付');
+  await seeIncident(pipeline, 'stripe/eu-1');
+}, 90_000);
+
+it('5.06 the pipeline works behind Sentinel, by its URL alone, and goes on after a failover without a restart', async () => {
+  const sentinel = await startSentinel();
+  const pipeline = await startPipeline({ redis: sentinel.url });
+  await seeIncident(pipeline, 'before');
+  await sentinel.killPrimary();
+  await publishUntilBlocked(pipeline, 'after');
+  const kinds = () => alertsOf(pipeline.receiver, 'after').map(({ type }) => type);
+  await until(kinds, { what: 'the alerts to drain', accept: (all) => all.length >= 3, timeoutMs: 30_000 });
+  expect(kinds()).toEqual(['channel.blocked', 'channel.recovered', 'channel.held']);
+  for (const worker of Object.values(pipeline.workers)) {
+    worker.kill('SIGTERM');
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+  }
+}, 150_000);
+
+/** What was on its way at the failover may be lost, so the service goes on publishing, as services do. */
+async function publishUntilBlocked({ publish, blocked }: Pipeline, channel: string): Promise<void> {
+  await until(
+    async () => {
+      await publish(channel, false);
+      return blocked.has(channel);
+    },
+    { what: `${channel} to be blocked after the failover`, timeoutMs: 30_000, intervalMs: 500 },
+  );
+}
