@@ -19,7 +19,8 @@ local job = { block = tonumber(ARGV[10]), ends = tonumber(ARGV[11]), incident = 
 if job.block > 0 and not channel.existed and keyEnds == -2 then
   -- A failover or a flush took state and key with it. People were told of the block, so they are told of its end.
   channel.epoch = job.block
-  real.state, real.since, real.ends, real.block, real.incident, real.trips = 'open', job.since, job.ends, job.block, job.incident, job.trips
+  real.state, real.since, real.ends, real.block, real.incident, real.trips, real.blockedAt =
+    'open', job.since, job.ends, job.block, job.incident, job.trips, job.since
   close(real, math.min(now, job.ends), 'state lost')
 end
 due()

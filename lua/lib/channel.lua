@@ -43,6 +43,7 @@ local function readLane(prefix)
     incident = fields[prefix .. 'incident'] or '',
     trips = number(prefix .. 'trips'),
     block = number(prefix .. 'block'), -- epoch of the last block
+    blockedAt = number(prefix .. 'blockedAt'), -- when it began
     reason = fields[prefix .. 'reason'] or '',
     actor = fields[prefix .. 'actor'] or '',
     note = fields[prefix .. 'note'] or '',

@@ -47,7 +47,7 @@ local function open(lane, at, reason, ends, extra, hand, adopted)
   local epoch = stamp(lane, reason, hand)
   lane.trips = relapse and lane.trips + 1 or 1
   if not relapse then lane.incident = int(epoch) end
-  lane.block, lane.state, lane.since, lane.hold = epoch, 'open', at, 0
+  lane.block, lane.blockedAt, lane.state, lane.since, lane.hold = epoch, at, 'open', at, 0
   lane.ends = ends or at + blockLength(lane.trips)
   remember(lane.ends)
   if lane == shadow then

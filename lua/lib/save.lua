@@ -6,7 +6,7 @@ local OUTBOX_KEPT = 1000
 local function saveLane(into, lane)
   local values = {
     state = lane.state, since = int(lane.since), ['until'] = int(lane.ends), hold = int(lane.hold), incident = lane.incident,
-    trips = int(lane.trips), block = int(lane.block), reason = lane.reason, actor = lane.actor, note = lane.note,
+    trips = int(lane.trips), block = int(lane.block), blockedAt = int(lane.blockedAt), reason = lane.reason, actor = lane.actor, note = lane.note,
   }
   for name, value in pairs(values) do
     into[#into + 1] = lane.prefix .. name

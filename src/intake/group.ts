@@ -8,7 +8,7 @@ import type { DeadLetter, LogBatch, LogEntry } from '../transport/port.js';
 /** A batch of the log, sorted out: what goes to the scripts, what goes to the dead letters, and what is merely counted. */
 export type Grouped = {
   readonly channels: ReadonlyMap<string, ChannelBatch>;
-  readonly letters: readonly DeadLetter[];
+  readonly letters: DeadLetter[];
   /** Outcomes that are not judged: `ignored` by code, `disabled` by mode `off`, `over-limit` beyond `maxChannels`. */
   readonly unjudged: { ignored: number; disabled: number; overLimit: number };
 };

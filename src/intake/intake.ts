@@ -4,7 +4,7 @@ import { type ChannelBatch, cutBatch } from '../domain/batch.js';
 import type { Log } from '../observe/log.js';
 import type { Count } from '../observe/metrics.js';
 import type { RedisClient } from '../redis/client.js';
-import { backoffMs, isIncurable, sleep, withDeadline } from '../redis/deadline.js';
+import { isIncurable, withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 import type { LiveRules } from '../rules/port.js';
 import type { DeadLetter, LogBatch, LogReader } from '../transport/port.js';
@@ -35,8 +35,11 @@ export type IntakeOptions = {
 export type Intake = {
   /** Reads and judges until the signal; resolves when nothing is in flight. */
   run(signal: AbortSignal): Promise<void>;
-  /** One batch: decode, classify, group, record, announce. Resolves when it may be committed; rejects only on the signal. */
-  handle(batch: LogBatch, signal: AbortSignal): Promise<void>;
+  /**
+   * One batch: decode, classify, group, record, announce. Resolves when it may be committed; rejects when it must be given again, after
+   * a back-off. Every call in it has a deadline, so it ends soon whatever happens.
+   */
+  handle(batch: LogBatch): Promise<void>;
   /** Set while Redis refuses to judge; the text is its reason. Such time is not a stall. */
   paused(): string | undefined;
 };
@@ -47,8 +50,8 @@ export type Intake = {
  */
 export function createIntake(options: IntakeOptions): Intake {
   const { client, keys, reader, rules, announcer, stats, freshForMs, log, count } = options;
-  /** What is being repeated right now, a step each: others of the same partition may go through meanwhile. */
-  const troubles = new Set<{ readonly partition: string; reason: string }>();
+  /** Why a partition is held, by partition, from its first failure to the batch that gets through. */
+  const troubles = new Map<string, string>();
   const announcing = new Set<Promise<unknown>>();
   const limit = new ChannelLimit(options.maxChannels, (channel) =>
     log.error(
@@ -62,34 +65,27 @@ export function createIntake(options: IntakeOptions): Intake {
     logClockLeadMs: options.logClockLeadMs,
   };
 
-  /** Repeats a step until it is done: only the signal gets through. */
-  async function insist<T>(partition: string, what: string, signal: AbortSignal, step: () => Promise<T>): Promise<T> {
-    const trouble = { partition, reason: '' };
+  /**
+   * One try. A failure ends the batch's handling: the transport gives the whole batch again, after a back-off and after it has looked
+   * whether another server answers now. Repeating here could reach a new primary before the transport has gone back on it, and the fence
+   * would then cover what that server never saw.
+   */
+  async function attempt<T>(partition: string, what: string, step: () => Promise<T>): Promise<T> {
     try {
-      for (let attempt = 0; ; attempt += 1) {
-        try {
-          return await withDeadline(step(), CALL_DEADLINE_MS, what);
-        } catch (error) {
-          trouble.reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
-          if (![...troubles].some((other) => other.partition === partition))
-            log.warn({ partition, err: error }, `${what} failed: the partition is held and tried again`);
-          troubles.add(trouble);
-          await sleep(backoffMs(attempt), signal);
-          if (signal.aborted) throw signal.reason;
-        }
-      }
-    } finally {
-      troubles.delete(trouble);
+      return await withDeadline(step(), CALL_DEADLINE_MS, what);
+    } catch (error) {
+      const reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+      if (!troubles.has(partition))
+        log.warn({ partition, err: error }, `${what} failed: the partition is held and tried again`);
+      troubles.set(partition, reason);
+      throw error;
     }
   }
 
-  async function recordChannel(
-    channel: string,
-    batch: ChannelBatch,
-    signal: AbortSignal,
-  ): Promise<Recorded | undefined> {
+  /** What a call did; or the letters for outcomes that Redis will never take. */
+  async function recordChannel(channel: string, batch: ChannelBatch): Promise<Recorded | DeadLetter[]> {
     const policy = rules.policyFor(channel);
-    const recorded = await insist(batch.partition, 'record.lua', signal, async () => {
+    const recorded = await attempt(batch.partition, 'record.lua', async () => {
       try {
         return await record(client, keys, channel, policy, freshForMs, batch);
       } catch (error) {
@@ -103,8 +99,7 @@ export function createIntake(options: IntakeOptions): Intake {
         { channel, err: recorded },
         'a key of this channel has a foreign type: its outcomes go to the dead letters',
       );
-      await bury(lettersOf(channel, batch, `${channel}: ${recorded.message}`), signal);
-      return undefined;
+      return lettersOf(channel, batch, `${channel}: ${recorded.message}`);
     }
     const { result } = recorded;
     count('fuseline_record_calls_total', { result: result.pushed > 0 ? 'moved' : 'done' });
@@ -117,9 +112,9 @@ export function createIntake(options: IntakeOptions): Intake {
     return recorded;
   }
 
-  async function bury(letters: readonly DeadLetter[], signal: AbortSignal): Promise<void> {
+  async function bury(letters: readonly DeadLetter[]): Promise<void> {
     for (const letter of letters) {
-      await insist(letter.partition, 'the dead letters', signal, () => reader.deadLetter(letter));
+      await attempt(letter.partition, 'the dead letters', () => reader.deadLetter(letter));
       const { reason, partition, position, index } = letter;
       count('fuseline_dead_letters_total', { kind: index === -1 ? 'entry' : 'outcome' });
       log.warn({ reason, partition, position, index }, 'dead letter');
@@ -127,38 +122,51 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** The agenda first: once a channel is on it, a sweep finishes whatever we do not. So commit waits for the agenda alone. */
-  async function announce(partition: string, channel: string, recorded: Recorded, signal: AbortSignal): Promise<void> {
+  async function announce(partition: string, channel: string, recorded: Recorded): Promise<void> {
     const { result, outbox } = recorded;
     if (outbox.length === 0) return;
-    const [score] = await insist(partition, 'the agenda', signal, () => announcer.mark([channel]));
+    const [score] = await attempt(partition, 'the agenda', () => announcer.mark([channel]));
     const telling = announcer.announce(channel, score!, { pushed: result.pushed, outbox });
     announcing.add(telling);
     void telling.finally(() => announcing.delete(telling));
   }
 
-  async function handle(batch: LogBatch, signal: AbortSignal): Promise<void> {
+  /** One channel's part of a batch, in bites; resolves to its dead letters. */
+  async function judgeChannel(channel: string, whole: ChannelBatch): Promise<DeadLetter[]> {
+    const letters: DeadLetter[] = [];
+    for (const batch of cutBatch(whole, MOST_AT_ONCE)) {
+      const recorded = await recordChannel(channel, batch);
+      // Announced as soon as it is recorded: a node of a cluster that is away must not keep the others' blocks untold.
+      if (Array.isArray(recorded)) letters.push(...recorded);
+      else await announce(batch.partition, channel, recorded);
+    }
+    return letters;
+  }
+
+  async function handle(batch: LogBatch): Promise<void> {
     const { channels, letters, unjudged } = groupBatch(batch, grouping);
-    await bury(letters, signal);
+    const all = [...channels];
+    const failures: unknown[] = [];
+    for (let from = 0; from < all.length; from += AT_ONCE) {
+      const part = all.slice(from, from + AT_ONCE).map(([channel, one]) => judgeChannel(channel, one));
+      // Every call is waited for, whatever the others did: nothing of this batch may still run when it is given again.
+      for (const done of await Promise.allSettled(part)) {
+        if (done.status === 'fulfilled') letters.push(...done.value);
+        else failures.push(done.reason);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+    // Last, so that a batch which is given again does not bury its letters again.
+    await bury(letters);
+    troubles.delete(batch.partition);
     count('fuseline_outcomes_total', { disposition: 'ignored' }, unjudged.ignored);
     count('fuseline_outcomes_total', { disposition: 'disabled' }, unjudged.disabled);
     count('fuseline_channels_over_limit_total', {}, unjudged.overLimit);
-    const all = [...channels];
-    for (let from = 0; from < all.length; from += AT_ONCE) {
-      // Each is announced as soon as it is recorded: a node of a cluster that is away must not keep the others' blocks untold.
-      await Promise.all(
-        all.slice(from, from + AT_ONCE).map(async ([channel, one]) => {
-          for (const part of cutBatch(one, MOST_AT_ONCE)) {
-            const recorded = await recordChannel(channel, part, signal);
-            if (recorded) await announce(batch.partition, channel, recorded, signal);
-          }
-        }),
-      );
-    }
   }
 
   return {
     handle,
-    paused: () => troubles.values().next().value?.reason,
+    paused: () => troubles.values().next().value,
     async run(signal) {
       await reader.run(handle, signal);
       await Promise.all(announcing);

@@ -1,11 +1,11 @@
 import type { Announcer } from '../announce.js';
-import { type DueChannel, dueChannels } from '../channel/agenda.js';
+import { type DueChannel, dueChannels, reschedule } from '../channel/agenda.js';
 import { recover } from '../channel/recover.js';
 import type { BlockEnd } from '../domain/transition.js';
 import type { Log } from '../observe/log.js';
 import type { Count } from '../observe/metrics.js';
 import type { RedisClient } from '../redis/client.js';
-import { withDeadline } from '../redis/deadline.js';
+import { isIncurable, withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 import type { LiveRules } from '../rules/port.js';
 
@@ -13,6 +13,7 @@ const AT_ONCE = 32;
 const PAGE = 500;
 const PAGES = 40;
 const DEADLINE_MS = 2_000;
+const SET_ASIDE_MS = 60_000;
 
 export type Watching = {
   readonly client: RedisClient;
@@ -64,9 +65,25 @@ async function look(watching: Watching, { channel, score }: DueChannel): Promise
     await announcer.reschedule(channel, score, found.dueAt, found.nowMs);
     return 'still';
   } catch (error) {
-    log.warn({ channel, err: error }, 'a channel that is due could not be looked at: the next sweep tries again');
+    if (isIncurable(error)) await setAside(watching, { channel, score }, error);
+    else log.warn({ channel, err: error }, 'a channel that is due could not be looked at: the next sweep tries again');
     return 'failed';
   }
+}
+
+/** A key of a foreign type needs a person: looked at again in a while, not told every second. */
+async function setAside(
+  { client, keys, log }: Watching,
+  { channel, score }: DueChannel,
+  error: unknown,
+): Promise<void> {
+  const again = `looked at again in ${SET_ASIDE_MS / 1_000} s`;
+  log.error({ channel, err: error }, `a key of this channel has a foreign type: delete it (docs/keys.md); ${again}`);
+  const move = async () => {
+    const [seconds] = await client.time();
+    await reschedule(client, keys, channel, score, Number(seconds) * 1_000 + SET_ASIDE_MS);
+  };
+  await withDeadline(move(), DEADLINE_MS, 'the agenda').catch(() => {});
 }
 
 /**

@@ -48,9 +48,19 @@ export async function runScript(
   try {
     return (await client.evalsha(script.sha, keys.length, ...keys, ...args)) as ScriptReply;
   } catch (error) {
-    if (!(error instanceof Error) || !error.message.includes('NOSCRIPT')) throw error;
-    return (await client.eval(script.source, keys.length, ...keys, ...args)) as ScriptReply;
+    if (!(error instanceof Error) || !error.message.includes('NOSCRIPT')) throw withoutCommand(error);
   }
+  try {
+    return (await client.eval(script.source, keys.length, ...keys, ...args)) as ScriptReply;
+  } catch (error) {
+    throw withoutCommand(error);
+  }
+}
+
+/** ioredis hangs the whole command on an error: a script's source and a batch of outcomes, in every line that logs it. */
+function withoutCommand(error: unknown): unknown {
+  if (error instanceof Error) delete (error as { command?: unknown }).command;
+  return error;
 }
 
 function resolveIncludes(file: string): string {

@@ -59,7 +59,8 @@ export async function stand(
     await closeRedis(producer);
   });
   const warnings: string[] = [];
-  const log = { ...silent, warn: (_facts: object, message?: string) => void warnings.push(message ?? '') };
+  const tell = (_facts: object, message?: string) => void warnings.push(message ?? '');
+  const log = { ...silent, warn: tell, error: tell };
   const metrics = createMetrics();
   const announcer = createAnnouncer({ client, keys, queues, log, count: metrics.count });
   const policy = options.policy ?? C10;

@@ -134,6 +134,7 @@ describe('the sweep', () => {
     for (const { channel } of ends) await makeDue(one, channel);
     expect(await sweep(one.watching)).toEqual({ looked: 2, moved: 1, failed: 1 });
     expect(one.warnings.length).toBe(1);
+    expect((await one.agenda()).bad! - (await one.now())).toBeGreaterThan(50_000);
     expect(
       (await one.jobs('notify')).filter(({ data }) => data.kind === 'recovered').map(({ data }) => data.channel),
     ).toEqual(['good']);
