@@ -1,4 +1,4 @@
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { freePort } from '../../deploy/local/redis-server.mjs';
 import { openClients } from '../../src/process/clients.js';
@@ -120,7 +120,7 @@ it('ends with 2 and a line for each setting that cannot be used', async () => {
   expect(worker.lines.join()).not.toContain('secret');
 });
 
-it('puts the rules of its file into force, and warns when nobody has any', async () => {
+it('warns when there are no rules: nothing would be blocked', async () => {
   const worker = startWorker('alerts', env());
   await worker.waitForLine(/there are no rules/);
 });
@@ -133,6 +133,16 @@ it('refuses a Redis before 7.0 with the version found, and takes Valkey', () => 
     );
   for (const fine of ['7.0.0', '7.2.4', '8.0.1', '10.0.0']) expect(() => refuseOld(info(fine), 'r:6379')).not.toThrow();
   expect(() => refuseOld(info('7.2.4', 'server_name:valkey\r\nvalkey_version:8.1.8\r\n'), 'r:6379')).not.toThrow();
+});
+
+it('does not start on a Redis before 7.0, and says which version it found', async () => {
+  const old = await startOldRedis(Number(new URL(sharedRedisUrl()).port));
+  const worker = startWorker('alerts', { FUSELINE_REDIS_URL: `redis://127.0.0.1:${old}` });
+  expect(await worker.exited).toEqual({ code: 1, signal: null });
+  expect(JSON.parse(worker.lines.at(-1)!)).toMatchObject({
+    level: 60,
+    msg: `Redis at 127.0.0.1:${old} is version 6.2.1: 7.0 or later is needed, or Valkey`,
+  });
 });
 
 it('warns about a maxmemory-policy that evicts, and when it cannot be known', async () => {
@@ -160,3 +170,24 @@ it('warns about a maxmemory-policy that evicts, and when it cannot be known', as
 });
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** The real server, with another version in what it tells of itself. */
+async function startOldRedis(port: number): Promise<number> {
+  const listener = createServer((client) => {
+    const server = connect({ port, host: '127.0.0.1' });
+    client.on('error', () => server.destroy()).on('close', () => server.destroy());
+    server.on('error', () => client.destroy()).on('close', () => client.destroy());
+    client.pipe(server);
+    // The length of a reply stands before it, so it must not change.
+    const older = (version: string) => `redis_version:${'6.2.1'.padEnd(version.length)}`;
+    server.on('data', (chunk) =>
+      client.write(
+        chunk.toString('latin1').replace(/redis_version:(\S+)/, (_all, version) => older(version)),
+        'latin1',
+      ),
+    );
+  }).listen(0, '127.0.0.1');
+  await until(() => listener.address(), { what: 'the old server to listen' });
+  releaseAtEnd(async () => void listener.close());
+  return (listener.address() as { port: number }).port;
+}

@@ -5,26 +5,28 @@ import { setRules } from '../../src/rules/store.js';
 import { place } from '../cli/place.js';
 import { fuseline } from '../cli/run.js';
 import { startRoles, untilReady } from '../process/workers.js';
+import { startProcess } from '../support/processes.js';
 import { sharedRedisUrl } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
+import { startTcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/wait.js';
 
 const rulesOn = { mode: 'on', defaults: { window: 5, successRate: 70, block: '30m', hold: '30m' } };
 
-it.each([['status'], ['block', 'A'], ['unblock', 'A'], ['rules', 'get'], ['publish', '--channel', 'A', '--success']])(
-  '%s %s says within 5 s that Redis cannot be reached, which one and why, without its password',
-  async (...args) => {
-    const port = await freePort();
-    const { code, out, err } = await fuseline(args.filter(Boolean), {
-      FUSELINE_REDIS_URL: `redis://user:secret@127.0.0.1:${port}/3`,
-    });
-    expect({ code, out }).toEqual({ code: 1, out: '' });
-    expect(err).toBe(
-      `fuseline: Redis at 127.0.0.1:${port} cannot be reached within 5 s: connect ECONNREFUSED 127.0.0.1:${port}\n`,
-    );
-  },
-  20_000,
-);
+it('every command says within 5 s that Redis cannot be reached, which one and why, without its password', async () => {
+  const port = await freePort();
+  const env = { FUSELINE_REDIS_URL: `redis://user:secret@127.0.0.1:${port}/3` };
+  const commands = [
+    ['status'],
+    ['block', 'A'],
+    ['unblock', 'A'],
+    ['rules', 'get'],
+    ['publish', '--channel', 'A', '--success'],
+  ];
+  const results = await Promise.all(commands.map((args) => fuseline(args, env)));
+  const err = `fuseline: Redis at 127.0.0.1:${port} cannot be reached within 5 s: connect ECONNREFUSED 127.0.0.1:${port}\n`;
+  expect(results).toEqual(commands.map(() => ({ code: 1, out: '', err })));
+}, 60_000);
 
 it('blocks although the queues are away, says who is not told yet, and leaves it to the sweep', async () => {
   const { prefix, keys, client, env } = place();
@@ -42,6 +44,25 @@ it('blocks although the queues are away, says who is not told yet, and leaves it
   const watcher = startRoles(['recovery'], env);
   await untilReady(watcher);
   await until(() => client.llen(keys.channel('A')[4]), { what: 'the outbox to drain', accept: (left) => left === 0 });
+}, 60_000);
+
+it('a block by hand is told to everybody although the command was killed before it could', async () => {
+  const { keys, client, env } = place();
+  const frozen = await startTcpProxy({ port: Number(new URL(sharedRedisUrl()).port) });
+  frozen.pause();
+  const command = startProcess('dist/src/cli/main.js', ['block', 'A', '--for', '1h'], {
+    ...env,
+    FUSELINE_QUEUE_REDIS_URL: frozen.url,
+  });
+  await until(() => client.exists(keys.blocked('A')), { what: 'the block' });
+  command.kill('SIGKILL');
+  await command.exited;
+  expect(await client.llen(keys.channel('A')[4])).toBe(1);
+  const watcher = startRoles(['recovery'], env);
+  await untilReady(watcher);
+  await until(() => client.llen(keys.channel('A')[4]), { what: 'the outbox to drain', accept: (left) => left === 0 });
+  expect(await client.xlen(keys.feed)).toBe(1);
+  expect(await client.llen(`${keys.queues}:notify:wait`)).toBe(1);
 }, 60_000);
 
 it('status tells what is blocked, until when and why, what is busy, and how the workers are', async () => {

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import { closeRedis, openRedis } from '../../src/redis/client.js';
 import { Keys } from '../../src/redis/keys.js';
-import { alertsOf, startPipeline } from '../process/pipeline.js';
+import { alertsOf, seeIncident, startPipeline } from '../process/pipeline.js';
 import { type Env, metric, startWorker, untilReady } from '../process/workers.js';
 import { sharedRedisUrl } from '../support/redis.js';
-import { until } from '../support/wait.js';
+import { startTcpProxy } from '../support/tcp-proxy.js';
+import { sleep, until } from '../support/wait.js';
 
 it('8.04 tells one recovery and no second block when every process was killed while the block ended', async () => {
   const { workers, receiver, reader, publish, env } = await startPipeline({ redis: sharedRedisUrl() }, { hold: '1m' });
@@ -71,3 +72,16 @@ it.each([
   },
   90_000,
 );
+
+it('5.06 goes on within 30 s when Redis comes back after 10 s, without a restart of any process', async () => {
+  const proxy = await startTcpProxy({ port: Number(new URL(sharedRedisUrl()).port) });
+  const pipeline = await startPipeline({ redis: proxy.url });
+  await seeIncident(pipeline, 'before');
+  await proxy.refuse();
+  await sleep(10_000);
+  await proxy.accept();
+  const backAt = performance.now();
+  await until(() => pipeline.reader.status().connected, { what: 'the reader to be back' });
+  await seeIncident(pipeline, 'after');
+  expect(performance.now() - backAt).toBeLessThan(30_000);
+}, 120_000);

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { fuselineHere } from '../cli/run.js';
 import { alertsOf, type Pipeline, seeIncident, startPipeline } from '../process/pipeline.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { startCluster } from '../support/redis-cluster.js';
@@ -16,6 +17,11 @@ it('the pipeline works on a cluster of six, by its URL alone', async () => {
   const pipeline = await startPipeline({ redis: url });
   await seeIncident(pipeline, '微信支付');
   await seeIncident(pipeline, 'stripe/eu-1');
+  expect(await fuselineHere(['block', 'ALIPAY', '--for', '1h'], pipeline.env)).toMatchObject({ code: 0, err: '' });
+  const status = JSON.parse((await fuselineHere(['status', '--json'], pipeline.env)).out);
+  expect(status).toMatchObject({ workers: { outcomes: 1 }, log: { shards: 4, lag: 0 } });
+  expect(status.channels[0]).toMatchObject({ channel: 'ALIPAY', blocked: true, byHand: true });
+  await until(() => pipeline.reader.isBlocked('ALIPAY'), { what: 'the block by hand' });
 }, 90_000);
 
 it('5.06 the pipeline works behind Sentinel, by its URL alone, and goes on after a failover without a restart', async () => {
