@@ -29,6 +29,7 @@ it('5.09 SIGTERM lets a delivery in progress finish and its job be done, then en
   await receiver.waitForRequests(1);
   worker.kill('SIGTERM');
   expect(await worker.exited).toEqual({ code: 0, signal: null });
+  expect(worker.lines.filter((line) => JSON.parse(line).level >= 40)).toEqual([]);
   expect(receiver.requests).toHaveLength(1);
   expect(await client.zcard(`${keys.queues}:deliver-ops:completed`)).toBe(1);
   expect(await client.llen(`${keys.queues}:deliver-ops:active`)).toBe(0);
