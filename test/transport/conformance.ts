@@ -14,6 +14,10 @@ import { until } from '../support/wait.js';
 /** What the suite needs of a transport: a log of its own per test. */
 export type LogUnderTest = {
   partitions: number;
+  /** Where a channel's outcomes go; default: as on Redis Streams. */
+  partitionOf?(channel: string): number;
+  /** How soon another reader has the partitions of one that ended, ms; default 1,000. */
+  handOverMs?: number;
   writer(): LogWriter;
   reader(): LogReader;
   /** As a program in another language would: one outcome, in whatever form such programs use. */
@@ -113,7 +117,7 @@ export function describeTransport(name: string, open: () => Promise<LogUnderTest
       await send([{ channel: 'ALIPAY', success: true, durationMs: 1 }]);
       await until(() => refusals > 0, { what: 'a first refusal' });
       for (let n = 2; n <= 9; n += 1) await send([{ channel: 'ALIPAY', success: true, durationMs: n }]);
-      await send([{ channel: otherPartition(log.partitions), success: true }]);
+      await send([{ channel: otherPartition(log), success: true }]);
       await until(() => seen.of('ALIPAY').length >= 9, { what: 'all of the refused partition' });
       expect(seen.of('ALIPAY').map(({ durationMs }) => durationMs)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
       expect(otherDuringRefusal).toBeGreaterThan(0);
@@ -186,7 +190,7 @@ export function describeTransport(name: string, open: () => Promise<LogUnderTest
       await one.stop();
       await until(() => two.reader.progress().owned.length === log.partitions, {
         what: 'all partitions',
-        timeoutMs: 1_000,
+        timeoutMs: log.handOverMs ?? 1_000,
       });
       await send(['ALIPAY', 'WECHAT', 'sms', 'c1', 'c2', 'c3'].map((channel) => ({ channel, success: true })));
       await until(() => seen.outcomes.length === 6, { what: 'outcomes of every partition' });
@@ -260,9 +264,9 @@ export function queued(outcome: Outcome): QueuedOutcome {
 }
 
 /** A channel that does not share ALIPAY's partition. */
-function otherPartition(partitions: number): string {
-  const mine = shardOf('ALIPAY', partitions);
-  return Array.from({ length: 100 }, (_, n) => `other-${n}`).find((channel) => shardOf(channel, partitions) !== mine)!;
+function otherPartition({ partitions, partitionOf = (channel) => shardOf(channel, partitions) }: LogUnderTest): string {
+  const mine = partitionOf('ALIPAY');
+  return Array.from({ length: 100 }, (_, n) => `other-${n}`).find((channel) => partitionOf(channel) !== mine)!;
 }
 
 function byPosition(a: string, b: string): number {

@@ -1,0 +1,58 @@
+import type { KafkaMessage } from 'kafkajs';
+import { type LogEntry, RAW_MAX } from '../port.js';
+import { OUTCOMES_MAX, VALUE_MAX_BYTES } from './options.js';
+
+/**
+ * Reads one record: a JSON object that is one outcome, or an array of one channel's outcomes. Whatever else it is, is a fault of the
+ * whole record, never a guess: no value (a tombstone), an empty one, no JSON, too much, several channels. Key and headers are not read:
+ * the channel stands in the value.
+ *
+ * Bytes that are not UTF-8 arrive as U+FFFD, which no channel's name may hold: such an outcome is a dead letter of its own.
+ */
+export function decodeRecord({ offset, timestamp, value }: KafkaMessage): LogEntry {
+  // A copy: the record's bytes are a view of the whole fetch, which a letter must not keep alive.
+  const raw = () =>
+    value === null
+      ? ''
+      : value
+          .subarray(0, 4 * RAW_MAX)
+          .toString('utf8')
+          .slice(0, RAW_MAX);
+  const entry = { position: offset, arrivalMs: Number(timestamp), raw };
+  const decoded = readValue(value);
+  return typeof decoded === 'string' ? { ...entry, outcomes: [], fault: decoded } : { ...entry, outcomes: decoded };
+}
+
+/** The outcomes, or the fault as text. */
+function readValue(value: Buffer | null): unknown[] | string {
+  if (value === null) return 'a record needs a value: an outcome as JSON, or an array of them; got none';
+  if (value.length === 0) return 'a record needs a value: an outcome as JSON, or an array of them; got 0 bytes';
+  if (value.length > VALUE_MAX_BYTES) return `a record may have ${VALUE_MAX_BYTES} bytes at most, got ${value.length}`;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(value.toString('utf8'));
+  } catch (error) {
+    return `a record's value is no JSON: ${error instanceof Error ? error.message.slice(0, 120) : 'unknown'}`;
+  }
+  if (!Array.isArray(parsed)) return typeof parsed === 'object' && parsed !== null ? [parsed] : wrongKind(parsed);
+  if (parsed.length > OUTCOMES_MAX) return `a record may carry ${OUTCOMES_MAX} outcomes at most, got ${parsed.length}`;
+  return severalChannels(parsed) ?? parsed;
+}
+
+function wrongKind(parsed: unknown): string {
+  return `a record's value must be a JSON object or an array, got ${parsed === null ? 'null' : typeof parsed}`;
+}
+
+/** Another channel's outcomes would lie in a partition that is not theirs, and lose their order. */
+function severalChannels(outcomes: readonly unknown[]): string | undefined {
+  const first = channelOf(outcomes[0]);
+  const other = outcomes.map(channelOf).find((channel) => channel !== first);
+  if (other === undefined || first === undefined) return undefined;
+  const show = (channel: string) => JSON.stringify(channel.slice(0, 60).toWellFormed());
+  return `an array holds the outcomes of one channel, which is also the record's key; got ${show(first)} and ${show(other)}`;
+}
+
+function channelOf(outcome: unknown): string | undefined {
+  const channel: unknown = (outcome as { channel?: unknown } | null)?.channel;
+  return typeof channel === 'string' ? channel.normalize('NFC') : undefined;
+}

@@ -1,0 +1,240 @@
+import type { Consumer, EachBatchPayload } from 'kafkajs';
+import type { RedisClient } from '../../redis/client.js';
+import { backoffMs, sleep, withDeadline } from '../../redis/deadline.js';
+import type { Keys } from '../../redis/keys.js';
+import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
+import { type Log, SILENT } from '../redis-stream/options.js';
+import { quietLog } from '../redis-stream/quiet-log.js';
+import { isUnknownTopic, openKafka, rootCause } from './client.js';
+import { DeadLetters } from './dead-letters.js';
+import { Lags } from './lags.js';
+import { DEFAULT_TOPIC, type KafkaConnection } from './options.js';
+import { type Consuming, Partition } from './partition.js';
+import { TopicView } from './topic-view.js';
+
+export type KafkaReaderOptions = KafkaConnection & {
+  /** For `fuseline:log`. Opened and closed by the caller. */
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly topic?: string;
+  readonly group?: string;
+  /** A consumer to which entries wait, and that reads none for so long, is replaced. */
+  readonly stallMs?: number;
+  readonly log?: Log;
+};
+
+type Settings = KafkaReaderOptions & Required<Omit<KafkaReaderOptions, keyof KafkaConnection>>;
+
+const SESSION_MS = 10_000;
+/** Often, because it is how a worker hears that another one left. */
+const HEARTBEAT_MS = 500;
+const LOOK_MS = 1_000;
+/** New partitions are noticed within it. */
+const METADATA_MS = 10_000;
+/** A batch that takes longer is finished beside: its partition is paused, and the consumer reads the others and keeps its place. */
+const DETACH_MS = 250;
+const SIDE_BY_SIDE = 64;
+const END_MS = 5_000;
+
+/** Reads a topic as a member of a consumer group. Whatever ends the consumer, a new one is made after a while. */
+export function createKafkaReader(options: KafkaReaderOptions): LogReader {
+  return new KafkaReader({ topic: DEFAULT_TOPIC, group: 'fuseline', stallMs: 30_000, log: SILENT, ...options });
+}
+
+class KafkaReader implements LogReader {
+  readonly #settings: Settings;
+  readonly #warn: (facts: object, message: string) => void;
+  readonly #deadLetters: DeadLetters;
+  readonly #partitions = new Map<number, Partition>();
+  readonly #counters: Record<string, number> = {};
+  #owned: readonly number[] = [];
+  readonly #lags = new Lags();
+  #away: string | undefined = 'connecting to Kafka';
+  #joined = false;
+  #lastBatchAt = performance.now();
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+    this.#warn = quietLog(settings.log);
+    this.#deadLetters = new DeadLetters(this.#open(), settings.topic);
+  }
+
+  async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt += 1) {
+      const startedAt = performance.now();
+      try {
+        await this.#consume(handler, signal);
+      } catch (error) {
+        const { topic } = this.#settings;
+        const cause = rootCause(error);
+        this.#away = isUnknownTopic(error)
+          ? `the topic ${topic} does not exist (fuseline kafka create-topic makes it)`
+          : `Kafka cannot be used: ${cause.message}`;
+        this.#count('restarts');
+        this.#warn({ err: cause }, `${this.#away}; trying again`);
+      }
+      if (performance.now() - startedAt > 60_000) attempt = 0;
+      if (!signal.aborted) await sleep(backoffMs(attempt, 500, 30_000), signal);
+    }
+    await this.#deadLetters.close();
+  }
+
+  async deadLetter(letter: DeadLetter): Promise<void> {
+    await this.#deadLetters.append(letter);
+    this.#count('dead_letters');
+  }
+
+  progress(): LogProgress {
+    const paused = this.#away ?? this.#lags.unreadable;
+    return {
+      owned: this.#owned.map((n) => this.#partition(n).name),
+      lag: this.#lags.total(this.#owned),
+      lastProgressAt: this.#lags.lastProgressAt,
+      ...(paused === undefined ? {} : { paused }),
+      counters: { ...this.#counters },
+    };
+  }
+
+  /** One consumer's life. Resolves on the signal, rejects when it crashed or stalls; either way nothing is in flight afterwards. */
+  async #consume(handler: BatchHandler, signal: AbortSignal): Promise<void> {
+    const { topic, group, log } = this.#settings;
+    const kafka = this.#open();
+    const view = new TopicView(kafka, topic, group);
+    const consumer = kafka.consumer({
+      groupId: group,
+      sessionTimeout: SESSION_MS,
+      rebalanceTimeout: 30_000,
+      heartbeatInterval: HEARTBEAT_MS,
+      maxWaitTimeInMs: HEARTBEAT_MS,
+      metadataMaxAge: METADATA_MS,
+      allowAutoTopicCreation: false,
+      // This reader makes a new consumer itself, with its own back-off.
+      retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 6, restartOnFailure: async () => false },
+    });
+    const round = new AbortController();
+    const stopping = AbortSignal.any([signal, round.signal]);
+    try {
+      const clock = await view.clock();
+      if (clock !== 'LogAppendTime') this.#warnOfClock(clock);
+      const consuming: Consuming = { handler, signal: stopping, view, logClock: clock === 'LogAppendTime' };
+      const crashed = new Promise<never>((_resolve, reject) => {
+        consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+      });
+      crashed.catch(() => {});
+      consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+        this.#joined = true;
+        this.#assign(payload.memberAssignment[topic] ?? []);
+      });
+      await consumer.connect();
+      await consumer.subscribe({ topics: [topic], fromBeginning: true });
+      log.info({ topic, group }, 'joining the consumer group');
+      await consumer.run({
+        autoCommit: false,
+        eachBatchAutoResolve: false,
+        partitionsConsumedConcurrently: SIDE_BY_SIDE,
+        eachBatch: (payload) => this.#onBatch(payload, consuming),
+      });
+      await Promise.race([crashed, this.#lookAround(view, stopping)]);
+    } finally {
+      round.abort(new Error('the consumer ends'));
+      await this.#end(consumer, view);
+    }
+  }
+
+  /** What is in flight is finished and committed, then the partitions go to the others. Never rejects. */
+  async #end(consumer: Consumer, view: TopicView): Promise<void> {
+    const mine = [...this.#partitions.values()];
+    await Promise.all(mine.map((partition) => partition.busy));
+    await withDeadline(Promise.all(mine.map((one) => one.finish())), END_MS, 'the last commit').catch(() => {});
+    this.#joined = false;
+    this.#assign([]);
+    for (const end of [consumer.disconnect(), view.forget()])
+      await withDeadline(end, END_MS, 'the end of the consumer').catch(() => {});
+  }
+
+  #assign(numbers: readonly number[]): void {
+    const gone = this.#owned.filter((n) => !numbers.includes(n));
+    const fresh = numbers.filter((n) => !this.#owned.includes(n));
+    for (const n of gone) this.#partition(n).lose();
+    for (const n of fresh) this.#partition(n).assign();
+    this.#owned = [...numbers].sort((a, b) => a - b);
+    this.#lastBatchAt = performance.now();
+    if (numbers.length > 0) {
+      this.#count('rebalances');
+      this.#settings.log.info({ topic: this.#settings.topic, partitions: this.#owned }, 'reading partitions');
+    }
+  }
+
+  async #onBatch(payload: EachBatchPayload, consuming: Consuming): Promise<void> {
+    const partition = this.#partition(payload.batch.partition);
+    if (consuming.signal.aborted || !this.#owned.includes(payload.batch.partition)) return;
+    this.#lastBatchAt = performance.now();
+    // Taken away and given back before the batch in hand was done.
+    let work = partition.busy;
+    if (work === undefined) {
+      const refused = new AbortController();
+      work = partition.take(payload, consuming, () => refused.abort());
+      await Promise.race([work, sleep(DETACH_MS, refused.signal)]);
+      if (partition.busy === undefined) return;
+    }
+    const resume = payload.pause();
+    void work.then(resume);
+  }
+
+  /** Once a second: how much waits, whether anything moves, whether the log still is the same one. */
+  async #lookAround(view: TopicView, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#look(view).catch((error: unknown) => {
+        this.#away = `Kafka cannot be used: ${rootCause(error).message}`;
+        this.#warn({ err: rootCause(error) }, this.#away);
+      });
+      const waits = this.#lags.unreadable === undefined && this.#lags.waitsForConsumer(this.#mine());
+      if (!waits || this.#away !== undefined) this.#lastBatchAt = performance.now();
+      const still = performance.now() - this.#lastBatchAt;
+      if (still > this.#settings.stallMs)
+        throw new Error(`entries wait and none was read for ${Math.round(still / 1_000)} s`);
+      await sleep(LOOK_MS, signal);
+    }
+  }
+
+  async #look(view: TopicView): Promise<void> {
+    const seen = await withDeadline(view.partitions(), END_MS, 'a question about the topic');
+    const mine = this.#mine();
+    if ([...mine.keys()].some((n) => !seen.has(n))) await view.forget();
+    this.#lags.see(mine, seen);
+    const { unreadable } = this.#lags;
+    if (unreadable !== undefined) this.#warn({ reason: unreadable }, 'a partition is held');
+    if (this.#joined) this.#away = undefined;
+  }
+
+  #mine(): Map<number, Partition> {
+    return new Map(this.#owned.map((n) => [n, this.#partition(n)]));
+  }
+
+  #warnOfClock(clock: string): void {
+    const { topic, log } = this.#settings;
+    const what = clock === 'unknown' ? 'cannot be asked for its clock' : 'is stamped by the clocks of its producers';
+    log.warn(
+      { topic, clock },
+      `the topic ${topic} ${what}: set message.timestamp.type=LogAppendTime, or outcomes of hosts whose clocks go wrong are judged wrongly`,
+    );
+  }
+
+  #partition(n: number): Partition {
+    const found = this.#partitions.get(n);
+    if (found) return found;
+    const { client, keys, topic } = this.#settings;
+    const count = (name: string, by?: number) => this.#count(name, by);
+    const made = new Partition({ client, keys, topic, partition: n, count, warn: this.#warn });
+    this.#partitions.set(n, made);
+    return made;
+  }
+
+  #open() {
+    return openKafka({ ...this.#settings, onError: (message) => this.#warn({ kafka: message }, 'kafkajs') });
+  }
+
+  #count(name: string, by = 1): void {
+    this.#counters[name] = (this.#counters[name] ?? 0) + by;
+  }
+}

@@ -1,0 +1,76 @@
+import type { Admin, Kafka } from 'kafkajs';
+import { type Clock, clockOf } from './topic.js';
+
+/** One partition as the brokers tell it, offsets as in Kafka: `low` is the first entry kept, `high` the next one to be written. */
+export type PartitionView = {
+  readonly low: bigint;
+  readonly high: bigint;
+  /** The group's committed offset: the next one to read; `undefined` without one. */
+  readonly committed: bigint | undefined;
+};
+
+/** Questions about a topic and a group, over a connection of their own. */
+export class TopicView {
+  readonly #kafka: Kafka;
+  readonly #topic: string;
+  readonly #group: string;
+  #admin: Promise<Admin> | undefined;
+
+  constructor(kafka: Kafka, topic: string, group: string) {
+    this.#kafka = kafka;
+    this.#topic = topic;
+    this.#group = group;
+  }
+
+  /** All partitions by number. @throws what the brokers answer */
+  async partitions(): Promise<Map<number, PartitionView>> {
+    return this.#ask(async (admin) => {
+      const [ends, groups] = await Promise.all([
+        admin.fetchTopicOffsets(this.#topic),
+        admin.fetchOffsets({ groupId: this.#group, topics: [this.#topic] }),
+      ]);
+      const committed = new Map(groups[0]?.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
+      return new Map(
+        ends.map(({ partition, low, high }) => {
+          const offset = committed.get(partition) ?? -1n;
+          return [partition, { low: BigInt(low), high: BigInt(high), committed: offset < 0n ? undefined : offset }];
+        }),
+      );
+    });
+  }
+
+  /** Per partition the first offset whose entry arrived after `afterMs`, or the end. @throws what the brokers answer */
+  async firstAfter(afterMs: number): Promise<Map<number, bigint>> {
+    return this.#ask(async (admin) => {
+      const found = await admin.fetchTopicOffsetsByTimestamp(this.#topic, afterMs + 1);
+      return new Map(found.map(({ partition, offset }) => [partition, BigInt(offset)]));
+    });
+  }
+
+  clock(): Promise<Clock> {
+    return this.#ask((admin) => clockOf(admin, this.#topic));
+  }
+
+  /** What is known about partitions and their leaders is old: the next question opens a new connection, which asks. */
+  async forget(): Promise<void> {
+    const admin = this.#admin;
+    this.#admin = undefined;
+    await admin?.then((one) => one.disconnect()).catch(() => {});
+  }
+
+  async #ask<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
+    this.#admin ??= this.#open();
+    try {
+      return await question(await this.#admin);
+    } catch (error) {
+      await this.forget();
+      throw error;
+    }
+  }
+
+  async #open(): Promise<Admin> {
+    const admin = this.#kafka.admin();
+    await admin.connect();
+    return admin;
+  }
+}
