@@ -40,8 +40,11 @@ export type Intake = {
    * a back-off. Every call in it has a deadline, so it ends soon whatever happens.
    */
   handle(batch: LogBatch): Promise<void>;
-  /** Set while Redis refuses to judge; the text is its reason. Such time is not a stall. */
-  paused(): string | undefined;
+  /**
+   * Set while Redis refuses to judge; the text is its reason. Such time is not a stall. `partitions`: only these count, because one that
+   * went to another worker in the middle of its trouble is no longer ours to wait for.
+   */
+  paused(partitions?: readonly string[]): string | undefined;
 };
 
 /**
@@ -166,7 +169,8 @@ export function createIntake(options: IntakeOptions): Intake {
 
   return {
     handle,
-    paused: () => troubles.values().next().value,
+    paused: (partitions) =>
+      [...troubles].find(([partition]) => partitions === undefined || partitions.includes(partition))?.[1],
     async run(signal) {
       await reader.run(handle, signal);
       await Promise.all(announcing);

@@ -209,6 +209,8 @@ describe('intake', () => {
     await until(() => intake.paused(), { what: 'the intake to be held' });
     stop.abort();
     await expect(handling).rejects.toThrow();
+    // Whoever reads that partition now has its trouble; a worker that reads others is not held by it.
+    expect(intake.paused(['another/partition'])).toBeUndefined();
     await one.client.config('SET', 'maxmemory', '0');
     expect(await window(one, 'C')).toEqual([]);
   });

@@ -42,10 +42,10 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
 
   const watch = new StallWatch('outcomes wait in the log and none was recorded', STALL, performance.now());
   const progress = () => {
-    const { lag, lastProgressAt, paused } = reader.progress();
+    const { lag, lastProgressAt, paused, owned } = reader.progress();
     return {
       progressAt: lag > 0 ? lastProgressAt : performance.now(),
-      paused: clients.trouble() ?? paused ?? intake.paused(),
+      paused: clients.trouble() ?? paused ?? intake.paused(owned),
     };
   };
   watchProgress(context.health, 'outcomes', watch, progress, signal);
