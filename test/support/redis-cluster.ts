@@ -34,7 +34,7 @@ export async function startCluster({ nodeTimeoutMs = 2_000 }: { nodeTimeoutMs?: 
   }
 }
 
-async function startNode(nodeTimeoutMs: number): Promise<RedisServer> {
+async function startNode(nodeTimeoutMs: number, attempts = 5): Promise<RedisServer> {
   const args = [
     ['--cluster-enabled', 'yes'],
     ['--cluster-port', `${await freePort()}`],
@@ -42,7 +42,11 @@ async function startNode(nodeTimeoutMs: number): Promise<RedisServer> {
     ['--cluster-replica-validity-factor', '0'],
     ['--repl-diskless-sync-delay', '0'],
   ];
-  return startRedis({ args: args.flat() });
+  return startRedis({ args: args.flat() }).catch((error: Error) => {
+    // Somebody else took the port of the bus between our look and the node's start.
+    if (attempts > 1 && error.message.includes('Address already in use')) return startNode(nodeTimeoutMs, attempts - 1);
+    throw error;
+  });
 }
 
 async function join(servers: RedisServer[], clients: Redis[]): Promise<ClusterNode[]> {
