@@ -3,6 +3,8 @@ import { createReader, type Reader, type ReaderLogger } from './reader/index.js'
 import { closeRedis, openRedis } from './redis/client.js';
 import { Keys } from './redis/keys.js';
 import { createLiveRules } from './rules/live.js';
+import type { Settings } from './settings/definitions.js';
+import { kafkaConnection } from './settings/kafka-connection.js';
 import { loadSettings } from './settings/load.js';
 
 export type FuselineOptions = {
@@ -10,6 +12,11 @@ export type FuselineOptions = {
   readonly url?: string;
   /** Where the outcome log lies, if elsewhere. */
   readonly logUrl?: string;
+  /** What kind of log outcomes go to. Default: `FUSELINE_TRANSPORT`, then the settings file, then `redis-stream`. */
+  readonly transport?: 'redis-stream' | 'kafka';
+  /** `host:port`, several with commas between; the other settings of Kafka come from `FUSELINE_KAFKA_…` or the settings file. */
+  readonly kafkaBrokers?: string;
+  readonly kafkaTopic?: string;
   /** Comes before every key; as in the workers. */
   readonly prefix?: string;
   /** Host and service, told with every outcome that names no source of its own. */
@@ -40,7 +47,10 @@ export async function createFuseline<Channel extends string = string>(
   options: FuselineOptions = {},
 ): Promise<Fuseline<Channel>> {
   const { url: redisUrl, logUrl: logRedisUrl, prefix: chosen, logger, onDrop, channels, source } = options;
-  const { settings } = loadSettings({ flags: { redisUrl, logRedisUrl, prefix: chosen } });
+  const { transport, kafkaBrokers, kafkaTopic } = options;
+  const { settings } = loadSettings({
+    flags: { redisUrl, logRedisUrl, prefix: chosen, transport, kafkaBrokers, kafkaTopic },
+  });
   const { prefix } = settings;
   const keys = new Keys(prefix);
   const client = openRedis(settings.redisUrl, 'commands');
@@ -49,14 +59,7 @@ export async function createFuseline<Channel extends string = string>(
     : undefined;
   const rules = await createLiveRules({ client, keys, startWithinMs: 1_000, logger: log });
   const reader = createReader<Channel>({ url: settings.redisUrl, prefix, rules, channels, logger });
-  const publisher = createPublisher<Channel>({
-    url: settings.logRedisUrl,
-    prefix,
-    source,
-    onDrop,
-    shards: settings.shards,
-    maxLen: settings.streamMaxLen,
-  });
+  const publisher = createPublisher<Channel>({ ...logOf(settings), source, onDrop });
   await reader.ready;
   return {
     publish: (outcome) => publisher.publish(outcome),
@@ -76,4 +79,11 @@ export async function createFuseline<Channel extends string = string>(
       await closeRedis(client);
     },
   };
+}
+
+function logOf(settings: Settings): Pick<PublisherOptions, 'url' | 'prefix' | 'shards' | 'maxLen' | 'kafka'> {
+  const { logRedisUrl: url, prefix, shards, streamMaxLen: maxLen } = settings;
+  if (settings.transport !== 'kafka') return { url, prefix, shards, maxLen };
+  const { kafkaTopic: topic, kafkaCompression: compression } = settings;
+  return { kafka: { ...kafkaConnection(settings), topic, compression } };
 }

@@ -3,6 +3,7 @@ import { SettingsError } from '../settings/load.js';
 import { addByHand } from './by-hand.js';
 import { addConfig } from './config.js';
 import { CliError, reasonOf } from './failure.js';
+import { addKafka } from './kafka.js';
 import { note } from './output.js';
 import { addPublish } from './publish.js';
 import { addRules } from './rules.js';
@@ -39,6 +40,7 @@ function buildProgram(): Command {
   addPublish(program);
   addRules(program);
   addConfig(program);
+  addKafka(program);
   program.addHelpText(
     'after',
     `

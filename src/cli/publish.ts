@@ -1,13 +1,11 @@
 import type { Command } from 'commander';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
-import { Keys } from '../redis/keys.js';
 import type { Settings } from '../settings/definitions.js';
-import { createRedisStreamWriter } from '../transport/redis-stream/writer.js';
 import { durationArgument } from './arguments.js';
 import { CliError, usage } from './failure.js';
 import { readLines } from './lines.js';
+import { withLogWriter } from './log-writer.js';
 import { note, print } from './output.js';
-import { withConnections } from './redis.js';
 import { type SendCounts, Sender, showRanges } from './sender.js';
 import { settingsOf } from './settings.js';
 
@@ -59,17 +57,12 @@ async function publish(settings: Settings, single: Outcome | undefined): Promise
   };
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   try {
-    await withConnections(async ({ open }) => {
-      const client = await open(settings.logRedisUrl, 'publish');
-      const keys = new Keys(settings.prefix);
-      const { shards, streamMaxLen: maxLen } = settings;
-      const sender = new Sender(createRedisStreamWriter({ client, keys, shards, maxLen }), stop.signal, (sentence) =>
-        note(`fuseline: ${sentence}`),
-      );
+    await withLogWriter(settings, async (writer) => {
+      const sender = new Sender(writer, stop.signal, (sentence) => note(`fuseline: ${sentence}`));
       if (single === undefined) await fromStandardInput(sender, stop.signal);
       else await sender.add(single, 1);
       await sender.flush();
-      finish(sender.counts(), stop.signal);
+      finish(sender.counts(), stop.signal, settings.transport === 'kafka' ? 'Kafka' : 'Redis');
     });
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
@@ -124,7 +117,7 @@ function fromFlags({ channel, success, failure, code, duration, source, at }: Fl
 }
 
 /** @throws {CliError} something was left out, was not sent, or may not have been */
-function finish(counts: SendCounts, signal: AbortSignal): void {
+function finish(counts: SendCounts, signal: AbortSignal, log: string): void {
   const { sent, invalid, unsent, unknown, unknownIn, error } = counts;
   print(sentence(counts));
   const problems = [
@@ -133,7 +126,7 @@ function finish(counts: SendCounts, signal: AbortSignal): void {
     unknown > 0 ? `${unknown} without an answer, perhaps sent (among ${showRanges(unknownIn)})` : '',
     signal.aborted ? `interrupted by ${signal.reason}: what came after was not read` : '',
     unsent.length > 0 && !signal.aborted ? 'what came after was not read' : '',
-    error === undefined ? '' : `Redis: ${error}`,
+    error === undefined ? '' : `${log}: ${error}`,
   ].filter(Boolean);
   if (problems.length > 0) throw new CliError(`${sent} sent, but ${problems.join('; ')}`);
 }

@@ -21,7 +21,7 @@ type Numbered = QueuedOutcome & { readonly line: number };
 
 /**
  * Sends outcomes and accounts for every line. Unlike a service's publisher it never drops: whoever adds waits until there is room, and
- * what Redis does not take is tried again until patience ends; then it gives up for good.
+ * what the log does not take is tried again until patience ends; then it gives up for good.
  */
 export class Sender {
   readonly #writer: LogWriter;
@@ -36,7 +36,7 @@ export class Sender {
   readonly #unknownIn: number[] = [];
   #unknown = 0;
 
-  /** `onTrouble` is called once for each time that Redis begins not to take what it is sent. */
+  /** `onTrouble` is called once for each time that the log begins not to take what it is sent. */
   constructor(writer: LogWriter, signal: AbortSignal, onTrouble: (sentence: string) => void) {
     this.#writer = writer;
     this.#signal = signal;
@@ -73,7 +73,7 @@ export class Sender {
       if (sent > 0) this.#failingSince = undefined;
       if (this.#failingSince === undefined) {
         this.#failingSince = performance.now();
-        this.#onTrouble(`Redis does not take them, trying again for ${PATIENCE_MS / 1_000} s: ${this.#error}`);
+        this.#onTrouble(`the log does not take them, trying again for ${PATIENCE_MS / 1_000} s: ${this.#error}`);
       }
       if (this.#signal.aborted || performance.now() - this.#failingSince > PATIENCE_MS) {
         this.#unsent.push(...left.map(({ line }) => line));

@@ -1,11 +1,13 @@
 import { keepInBackground, openLike } from '../redis/background.js';
 import { closeRedis, openRedis, type RedisClient } from '../redis/client.js';
 import { Keys } from '../redis/keys.js';
+import { lazyKafkaWriter } from '../transport/kafka/lazy.js';
+import type { KafkaWriterOptions } from '../transport/kafka/writer.js';
 import type { LogWriter } from '../transport/port.js';
 import { createRedisStreamWriter } from '../transport/redis-stream/writer.js';
 import { type Publisher, type PublisherSettings, publishTo } from './publisher.js';
 
-/** How outcomes leave. Exactly one of `url`, `client` and `writer`. */
+/** How outcomes leave. Exactly one of `url`, `client`, `kafka` and `writer`. */
 export type PublisherOptions = Omit<PublisherSettings, 'writer' | 'onClose'> & {
   /** `redis://…`, `redis-cluster://…` or `redis-sentinel://…`: the log on Redis Streams. */
   url?: string;
@@ -14,6 +16,8 @@ export type PublisherOptions = Omit<PublisherSettings, 'writer' | 'onClose'> & {
    * commands whose answer was lost; the caller's is neither used nor closed.
    */
   client?: RedisClient;
+  /** The log on Kafka. kafkajs is loaded when the first outcomes are sent. */
+  kafka?: KafkaWriterOptions;
   /** The writer of another transport. Stays the caller's to close. */
   writer?: LogWriter;
   /** Before every key; as in the workers. */
@@ -31,13 +35,17 @@ export type PublisherOptions = Omit<PublisherSettings, 'writer' | 'onClose'> & {
  * `flush()` or `close()` before the end loses nothing.
  *
  * @throws {RedisUrlError} the URL is none
- * @throws {Error} none, or more than one, of `url`, `client` and `writer`
+ * @throws {Error} none, or more than one, of `url`, `client`, `kafka` and `writer`
  */
 export function createPublisher<Channel extends string = string>(options: PublisherOptions): Publisher<Channel> {
-  const { url, client, writer, prefix, shards, maxLen, ...rest } = options;
-  const given = [url, client, writer].filter((way) => way !== undefined).length;
-  if (given !== 1) throw new Error(`createPublisher wants exactly one of url, client and writer, got ${given}`);
+  const { url, client, kafka, writer, prefix, shards, maxLen, ...rest } = options;
+  const given = [url, client, kafka, writer].filter((way) => way !== undefined).length;
+  if (given !== 1) throw new Error(`createPublisher wants exactly one of url, client, kafka and writer, got ${given}`);
   if (writer) return publishTo<Channel>({ ...rest, writer });
+  if (kafka) {
+    const own = lazyKafkaWriter(kafka);
+    return publishTo<Channel>({ ...rest, writer: own, onClose: () => own.close() });
+  }
 
   const keys = new Keys(prefix);
   const own = client ? openLike(client) : openRedis(url!, 'publish');

@@ -1,48 +1,7 @@
 import { z } from 'zod';
-import { parseDuration } from '../domain/duration.js';
 import { maskUrl, parseRedisUrl, RedisUrlError } from '../redis/client.js';
-
-/** One static setting: what it is called in each place, how its text or value is read, and what it is without any of them. */
-export type Definition<T> = {
-  readonly env: string;
-  readonly schema: z.ZodType<T>;
-  readonly fallback: T | undefined;
-  /** Shown instead of the value in `config show` and in errors. */
-  readonly mask?: (value: unknown) => string;
-  readonly about: string;
-};
-
-const text = (rule: string, accept: (value: string) => boolean) =>
-  z.string({ error: rule }).trim().min(1, { error: rule }).refine(accept, { error: rule });
-
-/** Numbers come as text from flags and environment, and as numbers from the file. */
-const whole = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
-  const digits = z
-    .string({ error })
-    .regex(/^\d{1,15}$/, { error })
-    .transform(Number);
-  return z
-    .union([z.number({ error }), digits], { error })
-    .pipe(z.number().int({ error }).min(least, { error }).max(most, { error }));
-};
-
-/** In milliseconds once read; written with a unit. */
-const duration = (leastMs: number, mostMs: number, range: string) => {
-  const error = `must be a duration ${range}, such as 1500ms, 30s or 5m`;
-  return z.union([z.string(), z.literal(0)], { error }).transform((value, context) => {
-    const ms = parseDuration(typeof value === 'string' ? value.trim() : value);
-    if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms;
-    context.addIssue({ code: 'custom', message: error });
-    return z.NEVER;
-  });
-};
-
-const yesOrNo = z
-  .union([z.boolean(), z.literal('true'), z.literal('false'), z.literal('1'), z.literal('0')], {
-    error: 'must be true or false',
-  })
-  .transform((value) => value === true || value === 'true' || value === '1');
+import { KAFKA_DEFINITIONS } from './kafka-definitions.js';
+import { define, duration, text, whole, yesOrNo } from './kinds.js';
 
 const redisUrl = z
   .string({ error: 'must be a Redis URL' })
@@ -60,10 +19,6 @@ const redisUrl = z
   });
 
 const maskRedis = (value: unknown) => (typeof value === 'string' ? maskUrl(value) : '***');
-
-function define<T>(definition: Definition<T>): Definition<T> {
-  return definition;
-}
 
 /**
  * Every static setting, by the name that it has in `fuseline.config.yaml`. The flag is the same name in kebab-case
@@ -100,39 +55,13 @@ export const DEFINITIONS = {
     fallback: '',
     about: 'comes before every key',
   }),
-  transport: define({
+  transport: define<'redis-stream' | 'kafka'>({
     env: 'FUSELINE_TRANSPORT',
-    schema: z.literal('redis-stream', {
-      error: ({ input }) =>
-        input === 'kafka'
-          ? 'this version reads redis-stream only, not yet kafka'
-          : 'must be redis-stream: this version reads no other log',
-    }),
+    schema: z.enum(['redis-stream', 'kafka'], { error: 'must be redis-stream or kafka' }),
     fallback: 'redis-stream',
     about: 'kind of outcome log',
   }),
-  kafkaBrokers: define({
-    env: 'FUSELINE_KAFKA_BROKERS',
-    schema: text('must be host:port, several with commas between', (value) =>
-      /^[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*$/.test(value),
-    ),
-    fallback: undefined,
-    about: 'not used with redis-stream',
-  }),
-  kafkaTopic: define({
-    env: 'FUSELINE_KAFKA_TOPIC',
-    schema: text('must be 1 to 249 of letters, digits, ".", "_" and "-"', (value) =>
-      /^[A-Za-z0-9._-]{1,249}$/.test(value),
-    ),
-    fallback: 'fuseline.outcomes',
-    about: 'not used with redis-stream',
-  }),
-  kafkaGroup: define({
-    env: 'FUSELINE_KAFKA_GROUP',
-    schema: text('must be 1 to 249 characters', (value) => value.length <= 249),
-    fallback: 'fuseline',
-    about: 'not used with redis-stream',
-  }),
+  ...KAFKA_DEFINITIONS,
   rules: define({
     env: 'FUSELINE_RULES',
     schema: text('must be the path of a file', () => true),
@@ -213,7 +142,15 @@ export type SettingName = keyof typeof DEFINITIONS;
 type Value<N extends SettingName> = NonNullable<(typeof DEFINITIONS)[N]['schema']['_output']>;
 
 /** Settings without a default of their own. */
-type Optional = 'kafkaBrokers' | 'rules';
+type Optional =
+  | 'kafkaBrokers'
+  | 'kafkaSslCa'
+  | 'kafkaSslCert'
+  | 'kafkaSslKey'
+  | 'kafkaSaslMechanism'
+  | 'kafkaSaslUsername'
+  | 'kafkaSaslPassword'
+  | 'rules';
 
 /** The settings in force. Durations in milliseconds. `logRedisUrl` and `queueRedisUrl` are `redisUrl` unless set. */
 export type Settings = { readonly [N in Exclude<SettingName, Optional>]: Value<N> } & {

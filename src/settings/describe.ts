@@ -1,5 +1,6 @@
 import { formatDuration } from '../domain/duration.js';
-import { DEFINITIONS, type Definition, type SettingName } from './definitions.js';
+import { DEFINITIONS, type SettingName } from './definitions.js';
+import type { Definition } from './kinds.js';
 import type { LoadedSettings, Origin } from './load.js';
 
 /** One line of `config show`. `value` is safe to print. */

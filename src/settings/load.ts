@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
 import { show } from '../domain/channel-name.js';
-import { DEFINITIONS, type Definition, type SettingName, type Settings } from './definitions.js';
+import { DEFINITIONS, type SettingName, type Settings } from './definitions.js';
+import { kafkaProblems } from './kafka-definitions.js';
+import type { Definition } from './kinds.js';
 
 /** The file looked for in the working directory. */
 export const SETTINGS_FILE = 'fuseline.config.yaml';
@@ -79,6 +81,7 @@ export function loadSettings({
     values.set(name, values.get('redisUrl'));
     origins.set(name, 'redisUrl');
   }
+  if (problems.length === 0) problems.push(...kafkaProblems(Object.fromEntries(values)));
   if (problems.length > 0) throw new SettingsError(problems);
   return {
     settings: Object.fromEntries(values) as Settings,

@@ -56,7 +56,7 @@ describe('createPublisher', () => {
   });
 
   it('wants to be told exactly one way to the log', () => {
-    expect(() => createPublisher({})).toThrow(/exactly one of url, client and writer, got 0/);
+    expect(() => createPublisher({})).toThrow(/exactly one of url, client, kafka and writer, got 0/);
     expect(() => createPublisher({ url: 'http://x' })).toThrow(/not a Redis URL/);
   });
 

@@ -99,14 +99,8 @@ describe('static settings', () => {
     ],
     [{ FUSELINE_PREFIX: 'a{b}' }, 'FUSELINE_PREFIX: must not hold "{", "}" or white space, got "a{b}"'],
     [{ FUSELINE_ALLOW_PRIVATE_RECEIVERS: 'yes' }, 'FUSELINE_ALLOW_PRIVATE_RECEIVERS: must be true or false, got "yes"'],
-    [
-      { FUSELINE_TRANSPORT: 'kafka' },
-      'FUSELINE_TRANSPORT: this version reads redis-stream only, not yet kafka, got "kafka"',
-    ],
-    [
-      { FUSELINE_TRANSPORT: 'nats' },
-      'FUSELINE_TRANSPORT: must be redis-stream: this version reads no other log, got "nats"',
-    ],
+    [{ FUSELINE_TRANSPORT: 'kafka' }, 'FUSELINE_KAFKA_BROKERS: must be set when the transport is kafka'],
+    [{ FUSELINE_TRANSPORT: 'nats' }, 'FUSELINE_TRANSPORT: must be redis-stream or kafka, got "nats"'],
   ])('refuse %o with place, rule and value', (env, message) => {
     expect(problemsOf({ env })).toEqual([message]);
   });

@@ -1,30 +1,19 @@
 import { createAnnouncer } from '../../announce.js';
 import { createIntake } from '../../intake/intake.js';
 import { Stats, writeStats } from '../../intake/stats.js';
-import { openRedis } from '../../redis/client.js';
-import { createRedisStreamReader } from '../../transport/redis-stream/reader.js';
 import type { Context } from '../context.js';
 import { StallWatch, watchProgress } from '../health.js';
+import { openLogReader } from '../log-reader.js';
 import { counterDeltas } from '../scrape.js';
 
 /** Entries wait and none is committed for this long: the consumer is stuck, however connected it is. */
 const STALL = { notReadyMs: 30_000, stuckMs: 30_000 };
 
-/** Reads outcomes, judges channels, announces what changed. Any number may run: they share the shards of the log. */
+/** Reads outcomes, judges channels, announces what changed. Any number may run: they share the log. */
 export async function outcomes(context: Context, signal: AbortSignal): Promise<void> {
   const { settings, keys, clients, rules, queues, worker, log } = context;
   const { count, set } = context.metrics;
-  const reader = createRedisStreamReader({
-    client: clients.log,
-    openClient: () => openRedis(settings.logRedisUrl, 'blocking'),
-    keys,
-    worker,
-    shards: settings.shards,
-    rewindMs: settings.rewind,
-    maxCount: settings.readMaxEntries,
-    watch: clients.log === clients.main ? [] : [clients.main],
-    log,
-  });
+  const reader = await openLogReader(context);
   const stats = new Stats();
   const intake = createIntake({
     client: clients.main,
