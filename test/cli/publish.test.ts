@@ -86,7 +86,7 @@ it('says at once that Redis refuses, tries again, and tells which lines were not
   // A key of another type at every shard: Redis refuses each XADD.
   for (const shard of [0, 1, 2, 3]) await client.set(keys.outcomes(shard), 'not a stream');
   const running = startProcess('dist/src/cli/main.js', ['publish', '--channel', 'A', '--success'], env);
-  await running.waitForLine(/^fuseline: Redis does not take them, trying again for 30 s: WRONGTYPE/);
+  await running.waitForLine(/^fuseline: the log does not take them, trying again for 30 s: WRONGTYPE/);
   running.kill('SIGINT');
   expect(await running.exited).toEqual({ code: 1, signal: null });
   expect(running.lines).toContain('sent 0, invalid 0, unsent 1, unknown 0');
