@@ -80,6 +80,8 @@ local function claim(s)
   if epoch < s.offered then return 'superseded', 0 end
   if not expected(s) then return 'unprompted', 0 end
   if s.busy > now and s.run ~= run then return 'wait', s.busy - now end
+  -- The end of a block and the end of its watch may be found together (everything was down): they are told in this order, both.
+  if kind == 'held' and s.offered > s.told and s.offered < epoch then return 'wait', 200 end
   local wait = tonumber(redis.call('HGET', KEYS[1], '@wait') or '') or 0
   if wait > now then return 'wait', wait - now end
   if count > 0 then
@@ -100,7 +102,8 @@ if action == 'claim' then
   return { verdict, ms }
 end
 if action == 'offer' then
-  s.offered = math.max(s.offered, epoch)
+  -- `held` is no change of state: it overtakes nothing.
+  if kind ~= 'held' then s.offered = math.max(s.offered, epoch) end
   if BEGINS[kind] then s.coming = math.max(s.coming, block) end
 elseif s.run == run then
   s.busy, s.run = 0, ''
@@ -108,8 +111,9 @@ end
 if action == 'told' and epoch > s.told then
   s.told, s.kind = epoch, kind
   if not ASIDE then s.heard, s.open = math.max(s.heard, block), OPEN[kind] or false end
-elseif action == 'dead' and BEGINS[kind] and s.coming == block then
-  s.coming = 0
+elseif action == 'dead' then
+  if BEGINS[kind] and s.coming == block then s.coming = 0 end
+  if s.offered == epoch then s.offered = s.told end
 elseif action == 'release' and hold > 0 then
   local wait = tonumber(redis.call('HGET', KEYS[1], '@wait') or '') or 0
   redis.call('HSET', KEYS[1], '@wait', string.format('%d', math.max(wait, now + hold)))

@@ -10,8 +10,8 @@ import { endBlock, sweep, type Watching } from './sweep.js';
 export const SWEEP_EVERY_MS = 1_000;
 /** How often each watcher puts the schedulers back: their keys may be lost in a flush or a failover. */
 export const RENEW_EVERY_MS = 30_000;
-/** Housekeeping runs so often while there is work, and at most so seldom when runs find nothing. */
-const HOUSEKEEPING_MS = { first: 15_000, most: 240_000 };
+/** Housekeeping is due so often; a watcher whose runs find nothing rests longer and longer, up to so long. */
+const HOUSEKEEPING_MS = { every: 15_000, most: 240_000 };
 
 export type WatcherOptions = Watching & {
   readonly queues: Queues;
@@ -35,6 +35,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
   const { queues, workerClient, keys, log, count, chores } = options;
   let lastSweepAt = performance.now();
   let idleRuns = 0;
+  let restUntil = 0;
 
   async function onSweep(): Promise<void> {
     try {
@@ -62,23 +63,21 @@ export function createWatcher(options: WatcherOptions): Watcher {
   }
 
   async function onHousekeeping(): Promise<void> {
+    if (performance.now() < restUntil) return;
     const report = await housekeep(chores);
     const removed = Object.values(report).reduce((sum, n) => sum + n, 0);
     for (const [what, n] of Object.entries(report)) count('fuseline_housekeeping_removed_total', { what }, n);
     if (removed > 0) log.info(report, 'housekeeping removed what nothing needs any more');
     idleRuns = removed > 0 ? 0 : idleRuns + 1;
-    await scheduleHousekeeping();
-  }
-
-  async function scheduleHousekeeping(): Promise<void> {
-    const every = Math.min(HOUSEKEEPING_MS.most, HOUSEKEEPING_MS.first * 2 ** Math.min(idleRuns, 10));
-    await queues.queue('housekeeping').upsertScheduler('housekeeping', every, 5);
+    const { every, most } = HOUSEKEEPING_MS;
+    // Half a period less, or the run that should come after the rest would come a little too early.
+    restUntil = performance.now() + Math.min(most, every * 2 ** Math.min(idleRuns, 10)) - every / 2;
   }
 
   async function renew(): Promise<void> {
     try {
       await queues.queue('sweep').upsertScheduler('sweep', SWEEP_EVERY_MS);
-      await scheduleHousekeeping();
+      await queues.queue('housekeeping').upsertScheduler('housekeeping', HOUSEKEEPING_MS.every, 5);
     } catch (error) {
       log.warn({ err: error }, 'the schedules could not be renewed: without them no sweep runs; trying again');
     }

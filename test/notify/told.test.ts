@@ -48,6 +48,22 @@ describe('what a receiver was told', () => {
     ]).toEqual(['send', 'send', 'send']);
   });
 
+  it('tells the end of a block and the end of its watch in this order, both, although they were found together', async () => {
+    await deliver(blocked);
+    await offer(recovered, held);
+    expect(await verdict(held)).toBe('wait');
+    expect(await deliver(recovered)).toBe('send');
+    expect(await deliver(held)).toBe('send');
+  });
+
+  it('does not let the end of a watch wait for an end that went to the dead letters', async () => {
+    await deliver(blocked);
+    await offer(recovered, held);
+    expect(await verdict(recovered)).toBe('send');
+    await told.dead('ops', recovered, `r${recovered.epoch}`);
+    expect(await deliver(held)).toBe('send');
+  });
+
   it('5.01 knows what was delivered, and never tells old news as new', async () => {
     await deliver(blocked);
     expect(await verdict(blocked)).toBe('duplicate');
