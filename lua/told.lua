@@ -2,7 +2,7 @@
 -- What one receiver of alerts has been told, per channel: decides whether a message may go out, so that old news is never told as
 -- new, ends go only to those who heard of the beginning, and at most one message of a channel is on its way at a time.
 --
--- KEYS  1 told      hash; field `c:<channel>` = eight values apart by `|`, see below; `@wait` ms; `@sent` times ms, apart by spaces
+-- KEYS  1 told      hash; field `c:<channel>` = nine values apart by `|`, see below; `@wait` ms; `@sent` times ms, apart by spaces
 -- ARGV  1 action    offer | claim | told | dead | release
 --       2 channel · 3 epoch · 4 kind · 5 block (epoch of the block concerned, 0 unknown)
 --       6 run       names one delivery attempt ('' for offer)
@@ -20,10 +20,11 @@ local MOST = 10000
 local BEGINS = { blocked = true, relapsed = true }
 local OPEN = { blocked = true, relapsed = true, extended = true, shortened = true }
 local ENDS = { recovered = true, held = true }
--- A shadow block hides nothing: it is no part of what the receiver believes about the channel.
+-- A shadow block hides nothing: it is no part of what the receiver believes about the channel, and takes the place of no other news.
 local ASIDE = kind == 'observed'
 
 -- told, kind: the newest news that went out · heard: newest block that the receiver knows of · open: it believes the channel blocked
+-- aside: newest shadow block that went out
 -- offered: newest news that was handed to its queue · coming: newest block whose beginning waits there · busy, run: whose turn until when
 local function read()
   local parts = {}
@@ -31,7 +32,7 @@ local function read()
   local function int(i) return tonumber(parts[i] or '') or 0 end
   return {
     told = int(1), kind = parts[2] or '', heard = int(3), open = parts[4] == '1', offered = int(5), coming = int(6),
-    busy = int(7), run = parts[8] or '',
+    busy = int(7), run = parts[8] or '', aside = int(9),
   }
 end
 
@@ -52,8 +53,8 @@ end
 
 local function write(s)
   makeRoom()
-  redis.call('HSET', KEYS[1], field, string.format('%d|%s|%d|%s|%d|%d|%d|%s', s.told, s.kind, s.heard, s.open and '1' or '0',
-    s.offered, s.coming, s.busy, s.run))
+  redis.call('HSET', KEYS[1], field, string.format('%d|%s|%d|%s|%d|%d|%d|%s|%d', s.told, s.kind, s.heard, s.open and '1' or '0',
+    s.offered, s.coming, s.busy, s.run, s.aside))
   if redis.call('PTTL', KEYS[1]) < keep then redis.call('PEXPIRE', KEYS[1], string.format('%d', keep)) end
 end
 
@@ -74,7 +75,7 @@ local function expected(s)
 end
 
 local function claim(s)
-  if epoch == s.told then return 'duplicate', 0 end
+  if epoch == s.told or (ASIDE and epoch <= s.aside) then return 'duplicate', 0 end
   if kind == 'recovered' and ENDS[s.kind] and block > 0 and s.heard >= block then return 'duplicate', 0 end
   if epoch < s.told then return 'older', 0 end
   if epoch < s.offered then return 'superseded', 0 end
@@ -103,14 +104,15 @@ if action == 'claim' then
 end
 if action == 'offer' then
   -- `held` is no change of state: it overtakes nothing.
-  if kind ~= 'held' then s.offered = math.max(s.offered, epoch) end
+  if kind ~= 'held' and not ASIDE then s.offered = math.max(s.offered, epoch) end
   if BEGINS[kind] then s.coming = math.max(s.coming, block) end
 elseif s.run == run then
   s.busy, s.run = 0, ''
 end
-if action == 'told' and epoch > s.told then
-  s.told, s.kind = epoch, kind
-  if not ASIDE then s.heard, s.open = math.max(s.heard, block), OPEN[kind] or false end
+if action == 'told' and ASIDE then
+  s.aside = math.max(s.aside, epoch)
+elseif action == 'told' and epoch > s.told then
+  s.told, s.kind, s.heard, s.open = epoch, kind, math.max(s.heard, block), OPEN[kind] or false
 elseif action == 'dead' then
   if BEGINS[kind] and s.coming == block then s.coming = 0 end
   if s.offered == epoch then s.offered = s.told end

@@ -104,6 +104,19 @@ describe('what a receiver was told', () => {
     expect(await deliver(news('recovered', 6, 5))).toBe('send');
   });
 
+  it('lets no shadow block take the place of the end of a real one, nor of the end of its watch', async () => {
+    await deliver(blocked);
+    await offer(recovered);
+    // The mode went to `observe` while the end was being retried.
+    const observed = news('observed', 3, 3);
+    expect(await deliver(observed)).toBe('send');
+    expect(await verdict(observed)).toBe('duplicate');
+    expect(await verdict(recovered)).toBe('send');
+    await told.told('ops', recovered, 'r2');
+    expect(await deliver(news('observed', 4, 4))).toBe('send');
+    expect(await deliver(news('held', 5))).toBe('send');
+  });
+
   it('gives the channel to one run at a time', async () => {
     await offer(blocked);
     expect(await verdict(blocked, 'one')).toBe('send');
