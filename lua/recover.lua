@@ -16,14 +16,17 @@ local stored = redis.call('HGETALL', KEYS[3])
 
 local job = { block = tonumber(ARGV[10]), ends = tonumber(ARGV[11]), incident = ARGV[12], trips = tonumber(ARGV[13]), since = tonumber(ARGV[14]) }
 
-if job.block > 0 and not channel.existed and keyEnds == -2 then
-  -- A failover or a flush took state and key with it. People were told of the block, so they are told of its end.
-  channel.epoch = job.block
+-- A failover or a flush took this block with it, and perhaps left an older state in its place: every later one has a higher epoch.
+-- People were told of the block, so they are told of its end.
+local forgotten = job.block > channel.epoch
+due()
+if forgotten and real.state == 'closed' and keyEnds == -2 then
+  channel.epoch = math.max(channel.epoch, job.block)
   real.state, real.since, real.ends, real.block, real.incident, real.trips, real.blockedAt =
     'open', job.since, job.ends, job.block, job.incident, job.trips, job.since
   close(real, math.min(now, job.ends), 'state lost')
+  due()
 end
-due()
 
 local outbox = save()
 local reply = { channel.pushed, nextDue(), now }

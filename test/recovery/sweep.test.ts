@@ -187,6 +187,37 @@ describe('a recovery job', () => {
     expect(recoveries[0]!.id).toBe(notifyJobId({ channel: 'C', kind: 'recovered', epoch: 1, block: end.block }));
   });
 
+  it('tells the end also where a failover left the state of before the block in its place', async () => {
+    // What a replica has that did not get the block: closed and watched after an earlier one, or still in that one.
+    for (const replica of ['closed', 'open']) {
+      const one = await stand({ policy: policyOf({ forMs: 60, holdMs: 60_000 }) });
+      const first = await block(one);
+      if (replica === 'closed') {
+        await ended(one, first);
+        await endBlock(one.watching, first);
+      }
+      const before = await one.client.hgetall(one.keys.state('C'));
+      expect(before.state).toBe(replica);
+      await ended(one, first);
+      await endBlock(one.watching, first);
+      await until(async () => (await one.record('C', 'F')).result.blocked, { what: 'the relapse', intervalMs: 5 });
+      const [relapse] = (await one.record('C', 'F')).outbox;
+      const { block: epoch, until: ends, incident, trips, blockedAt } = relapse!;
+      await one.client.del(...one.keys.channel('C'));
+      await one.client.hset(one.keys.state('C'), before);
+      const end = { channel: 'C', block: epoch, until: ends, incident, trips, blockedAt };
+      await ended(one, end);
+      for (let i = 0; i < 3; i += 1) await endBlock(one.watching, end);
+      const told = (await one.jobs('notify')).filter(({ data }) => data.kind === 'recovered');
+      expect(told.map(({ data }) => data.block).sort()).toEqual([first.block, epoch]);
+      expect(told.find(({ data }) => data.block === epoch)!.data).toMatchObject({
+        reason: 'state lost',
+        trips: 2,
+        incident,
+      });
+    }
+  });
+
   it('tells no second end where the ordinary one was told before Redis lost the state', async () => {
     const one = await stand({ policy: SHORT });
     const end = await block(one);
