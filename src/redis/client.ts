@@ -27,7 +27,15 @@ export function openRedis(url: string, purpose: Purpose, onError: (error: Error)
   const options = { ...target.options, ...purposeOptions(purpose) };
   const client = target.kind === 'cluster' ? openCluster(target.nodes, options) : new Redis(options);
   client.on('error', onError);
+  if (client instanceof Redis) refuseWrongDatabase(client);
   return client;
+}
+
+/** ioredis goes on in database 0 where the one of the URL is refused (none of that number, a cluster): readers would see others' data. */
+function refuseWrongDatabase(client: Redis): void {
+  client.on('error', (error: Error & { command?: { name?: string } }) => {
+    if (error.command?.name === 'select') client.disconnect(true);
+  });
 }
 
 export class RedisUrlError extends Error {
@@ -39,14 +47,14 @@ type Target =
   | { kind: 'single' | 'sentinel'; options: RedisOptions }
   | { kind: 'cluster'; nodes: Node[]; options: RedisOptions };
 
-const SHAPE = /^(rediss?)(?:-(cluster|sentinel))?:\/\/(?:([^@]*)@)?([^/?]+)((?:\/[^/?]*)*)\/?$/;
+const SHAPE = /^(rediss?)(?:-(cluster|sentinel))?:\/\/(?:([^@]*)@)?([^/?@]+)((?:\/[^/?]*)*)\/?$/;
 
 /** Splits a URL into what ioredis wants; exported for `config show` and for tests. */
 export function parseRedisUrl(url: string): Target {
   const match = SHAPE.exec(url);
   if (!match)
     throw new RedisUrlError(
-      `not a Redis URL: ${maskUrl(url)} (want redis://host:port, redis-cluster://host:port,… or redis-sentinel://host:port,…/<master>)`,
+      `not a Redis URL: ${maskUrl(url)} (want redis://host:port, redis-cluster://host:port,… or redis-sentinel://host:port,…/<master>; in a password @ is written %40)`,
     );
   const [, scheme, topology, userInfo, hosts, path] = match;
   const nodes = hosts!.split(',').map((host) => parseNode(host, topology === 'sentinel' ? 26379 : 6379, url));
@@ -67,9 +75,9 @@ export function parseRedisUrl(url: string): Target {
   return { kind: 'single', options: { ...options, ...nodes[0]!, db: database(parts[0], url) } };
 }
 
-/** A URL that is safe to print: the password replaced, path kept. */
+/** A URL that is safe to print: the password replaced, path kept. Of a password that holds an unencoded `@` nothing is left either. */
 export function maskUrl(url: string): string {
-  return url.replace(/\/\/([^:@/]*):.*@/, '//$1:***@');
+  return url.replace(/\/\/([^:@/]*)(?::.*|@.*)@/, '//$1:***@');
 }
 
 function parseNode(text: string, defaultPort: number, url: string): Node {
@@ -101,7 +109,7 @@ function purposeOptions(purpose: Purpose): RedisOptions {
   const retryStrategy = (times: number) => Math.min(50 * 2 ** Math.min(times, 6), 1_000);
   // READONLY contained, not equal: after a failover the old primary refuses inside scripts too, and a reconnect finds the new one.
   const reconnectOnError = (error: Error): boolean | 1 | 2 => (error.message.includes('READONLY') ? 1 : false);
-  const common: RedisOptions = { retryStrategy, reconnectOnError, connectTimeout: 5_000 };
+  const common: RedisOptions = { retryStrategy, reconnectOnError, connectTimeout: 5_000, disconnectTimeout: 500 };
   switch (purpose) {
     case 'commands':
       return { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 1 };
