@@ -43,6 +43,8 @@ export async function serveHttp({ host, port, pages, onError }: HttpServerOption
       headersTimeout: HEADERS_WITHIN_MS,
       requestTimeout: REQUEST_WITHIN_MS,
       keepAliveTimeout: 5_000,
+      // Looked after only every 30 s otherwise: silent connections would keep a supervisor's probes out for so long.
+      connectionsCheckingInterval: 1_000,
     },
     (request, response) => {
       answer(request, response, pages).catch((error: unknown) => {

@@ -96,3 +96,14 @@ it('says that a port is in use, and which setting helps', async () => {
     `health and metrics: 127.0.0.1:${port} is in use by another process: set httpPort (FUSELINE_HTTP_PORT) to a free port`,
   );
 });
+
+it('ends connections that say nothing, or not all, within seconds, so that as many as there may be keep no probe out for long', async () => {
+  const { url } = await serve();
+  const begun = performance.now();
+  const ends = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => raw(url, i % 2 === 0 ? '' : 'GET /healthz HTTP/1.1\r\nhost: x\r\nx')),
+  );
+  expect(performance.now() - begun).toBeLessThan(8_000);
+  expect(ends.every((answer) => answer === '' || statusOf(answer) === 408)).toBe(true);
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+});
