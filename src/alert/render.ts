@@ -89,11 +89,12 @@ function top(evidence: readonly Evidence[], field: 'code' | 'source', words: Wor
     .join(words.separator);
 }
 
-type Clock = (ms: number) => string;
+/** `zoned`: with the name of the zone; a period says it once. */
+type Clock = (ms: number, zoned?: boolean) => string;
 
 function lasted({ at, blockedAt }: Transition, words: Words, time: Clock): string {
   if (blockedAt <= 0) return words.unknown;
-  return fill(words.period, { length: duration(at - blockedAt, words), from: time(blockedAt), to: time(at) });
+  return fill(words.period, { length: duration(at - blockedAt, words), from: time(blockedAt, false), to: time(at) });
 }
 
 function next({ until, at }: Transition, words: Words, time: Clock): string {
@@ -120,5 +121,5 @@ export function duration(ms: number, words: Words): string {
 /** `2026-03-01 18:30:00 (Asia/Shanghai)`: the zone is said, because one alert is read in several. */
 function clock(timeZone: string): Clock {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
-  return (ms) => `${format.format(ms)} (${timeZone})`;
+  return (ms, zoned = true) => `${format.format(ms)}${zoned ? ` (${timeZone})` : ''}`;
 }

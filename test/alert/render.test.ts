@@ -15,12 +15,12 @@ describe('a message', () => {
       'Channel: ALIPAY',
       'State: blocked',
       'Reason: too few successes',
-      'Last calls: 4 failures and 3 successes counted, 3 successes assumed, of 10',
+      'Last calls: 4 failed, 3 succeeded, 3 assumed to have succeeded, of 10',
       'Success rate: 60 %, threshold 70 %',
       'Top codes: TIMEOUT ×3, 500 ×1',
       'Top sources: checkout@a ×3, checkout@b ×1',
       'Since: 2026-03-01 10:30:00 (UTC)',
-      'Tried again: 2026-03-01 11:00:00 (UTC) (after 30 min)',
+      'Tried again: 2026-03-01 11:00:00 (UTC), after 30 min',
       `Incident: ${blocked().incident}`,
     ]);
   });
@@ -29,7 +29,7 @@ describe('a message', () => {
     const lines = text(blocked({ kind: 'relapsed', trips: 3 }), { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
     expect(lines).toContain('ALIPAY 再次熔断（第 2 次复发）');
     expect(lines).toContain('记录失败 4 次、成功 3 次，另有 3 次视为成功，共 10 次');
-    expect(lines).toContain('再次尝试: 2026-03-01 19:00:00 (Asia/Shanghai)（30 分钟后）');
+    expect(lines).toContain('再次尝试: 2026-03-01 19:00:00 (Asia/Shanghai)，30 分钟后');
     expect(lines).not.toMatch(/[{}]/);
   });
 
@@ -49,11 +49,18 @@ describe('a message', () => {
 
   it('says of a recovery how long the channel was blocked, and can tell of the block as well', () => {
     const message = render(recovered(), en);
-    expect(plainText(message, false)).toContain(
-      'Blocked: 30 min (2026-03-01 10:30:00 (UTC) to 2026-03-01 11:00:00 (UTC))',
-    );
+    expect(plainText(message, false)).toContain('Blocked: 30 min, 2026-03-01 10:30:00 to 2026-03-01 11:00:00 (UTC)');
     expect(plainText(message, false)).not.toContain(WORDS.en.untold);
     expect(plainText(message, true)).toContain(WORDS.en.untold);
+  });
+
+  it.each([
+    [1, 'relapses: 0', '共复发 0 次'],
+    [2, 'relapses: 1', '共复发 1 次'],
+  ])('tells the number of relapses in good grammar after %i blocks', (trips, english, chinese) => {
+    const held = blocked({ kind: 'held', to: 'closed', trips });
+    expect(text(held, en)).toContain(`Incident: ${held.incident}, ${english}`);
+    expect(text(held, { locale: 'zh-CN', timeZone: 'UTC' })).toContain(`${held.incident}，${chinese}`);
   });
 
   it('exists for every kind that people are told of, in both languages, with every gap filled', () => {
