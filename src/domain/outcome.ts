@@ -32,12 +32,7 @@ function milliseconds(field: string, most: number) {
     .string()
     .regex(/^\d{1,9}(\.\d{1,6})?$/, { error })
     .transform(Number);
-  return z.union([z.number({ error }), digits], { error }).pipe(
-    z
-      .number()
-      .min(0, { error: `${field} must be from 0 to ${most}` })
-      .max(most, { error: `${field} must be from 0 to ${most}` }),
-  );
+  return z.union([z.number({ error }), digits], { error }).pipe(z.number().min(0, { error }).max(most, { error }));
 }
 
 const text = (field: string, most: number) =>
@@ -57,15 +52,22 @@ const text = (field: string, most: number) =>
  * - `source`: host and service that made the call, at most 128 characters.
  * - `at`: the publisher's wall clock (ms or ISO text). Shown to people, never judged.
  */
-export const Outcome = z.object({
-  channel: Channel,
-  success: Success,
-  durationMs: milliseconds('durationMs', DURATION_MAX_MS).optional(),
-  agoMs: milliseconds('agoMs', AGO_MAX_MS).optional(),
-  code: text('code', 128).optional(),
-  source: text('source', 128).optional(),
-  at: z.union([z.number(), z.string().max(64)]).optional(),
-});
+export const Outcome = z.object(
+  {
+    channel: Channel,
+    success: Success,
+    durationMs: milliseconds('durationMs', DURATION_MAX_MS).optional(),
+    agoMs: milliseconds('agoMs', AGO_MAX_MS).optional(),
+    code: text('code', 128).optional(),
+    source: text('source', 128).optional(),
+    at: z
+      .union([z.number(), z.string().max(64)], {
+        error: ({ input }) => `at must be a number (ms) or a text of at most 64 characters, got ${show(input)}`,
+      })
+      .optional(),
+  },
+  { error: ({ input }) => `an outcome must be an object with channel and success, got ${show(input)}` },
+);
 export type Outcome = z.output<typeof Outcome>;
 
 /** What a caller hands to `publish`: an {@link Outcome} before validation; `agoMs` is ours to add. */

@@ -30,6 +30,15 @@ describe('an entry of the log', () => {
   });
 
   it.each([
+    [[1], 'an outcome must be an object with channel and success, got [1]'],
+    [null, 'an outcome must be an object with channel and success, got null'],
+    [{ channel: 'A', success: true, durationMs: -1 }, 'durationMs must be a number from 0 to 3600000, got -1'],
+    [{ channel: 'A', success: true, at: {} }, 'at must be a number (ms) or a text of at most 64 characters, got {}'],
+  ])('%j is no outcome, and the reason says the rule and the value', (raw, reason) => {
+    expect(parseOutcome(raw)).toEqual({ ok: false, reason });
+  });
+
+  it.each([
     ['both forms together', ['channel', 'A', 'success', '1', 'outcomes', '[]'], /not both/],
     ['a plain success beside an array', ['success', '1', 'outcomes', '[]'], /not both/],
     ['neither form', ['foo', 'bar'], /needs a field "channel" or a field "outcomes"/],
