@@ -26,16 +26,13 @@ export function openRedis(url: string, purpose: Purpose, onError: (error: Error)
   const target = parseRedisUrl(url);
   const options = { ...target.options, ...purposeOptions(purpose) };
   const client = target.kind === 'cluster' ? openCluster(target.nodes, options) : new Redis(options);
-  client.on('error', onError);
-  if (client instanceof Redis) refuseWrongDatabase(client);
-  return client;
-}
-
-/** ioredis goes on in database 0 where the one of the URL is refused (none of that number, a cluster): readers would see others' data. */
-function refuseWrongDatabase(client: Redis): void {
   client.on('error', (error: Error & { command?: { name?: string } }) => {
+    // What is still sent on a connection that ended fails too: an echo, which would hide the reason.
+    if (!error.message.startsWith("Stream isn't writeable")) onError(error);
+    // ioredis goes on in database 0 where that of the URL is refused (no such number, a cluster): we would work on somebody else's keys.
     if (error.command?.name === 'select') client.disconnect(true);
   });
+  return client;
 }
 
 export class RedisUrlError extends Error {
