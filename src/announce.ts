@@ -15,6 +15,9 @@ export const LOOK_EVERY_MS = 5_000;
 /** A marked channel that is plainly closed stays this long: direct mode marks before it calls. */
 const SECOND_LOOK_MS = 10_000;
 const DEADLINE_MS = 2_000;
+/** While the queue is away every batch and every sweep tries again: feed and history get a transition only so often meanwhile. */
+const APPEND_AGAIN_MS = 60_000;
+const APPENDED_KEPT = 10_000;
 
 /** `pushed`: how many of `outbox`, the newest, the caller's own script call decided; it alone counts and logs them. */
 export type Decided = { readonly pushed: number; readonly outbox: readonly Transition[] };
@@ -43,9 +46,22 @@ export type AnnouncerOptions = {
 
 /** Joins agenda, feed and queues: every flow that can take a transition (intake, watcher, direct mode, the operator) ends here. */
 export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerOptions): Announcer {
-  async function tell(transition: Transition, nowMs: number): Promise<void> {
+  const appended = new Map<string, number>();
+  const telling = new Map<string, { readonly epochs: ReadonlySet<number>; readonly told: Promise<boolean> }>();
+
+  /** Readers follow the feed, so it waits for no queue. */
+  async function append(transition: Transition): Promise<void> {
+    const name = `${transition.epoch} ${transition.channel}`;
+    const before = appended.get(name);
+    if (before !== undefined && performance.now() - before < APPEND_AGAIN_MS) return;
     await withDeadline(appendToFeed(client, keys, transition), DEADLINE_MS, 'the append to the feed');
     await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
+    appended.delete(name);
+    appended.set(name, performance.now());
+    if (appended.size > APPENDED_KEPT) appended.delete(appended.keys().next().value!);
+  }
+
+  async function addJobs(transition: Transition, nowMs: number): Promise<void> {
     // A shadow block has no end that anybody is told of, and a lost state must not make one up from its job.
     if (transition.to === 'open' && transition.until > 0 && transition.kind !== 'observed') {
       const { channel, block, until, incident, trips, blockedAt } = transition;
@@ -69,6 +85,31 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
     return await withDeadline(reschedule(client, keys, channel, score, at), DEADLINE_MS, 'the agenda');
   }
 
+  async function tell(channel: string, score: string, outbox: readonly Transition[]): Promise<boolean> {
+    try {
+      // With its microseconds: whole seconds would put the end of a block up to one second off.
+      const [seconds, micros] = await withDeadline(client.time(), DEADLINE_MS, 'TIME');
+      const begunMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      for (const transition of outbox) await append(transition);
+      for (const transition of outbox) await addJobs(transition, begunMs);
+      count('fuseline_announcements_total', { result: 'told' }, outbox.length);
+      const epochs = outbox.map(({ epoch }) => epoch);
+      const settled = settle(client, keys, channel, epochs);
+      const { left, dueAt, nowMs } = await withDeadline(settled, DEADLINE_MS, 'settle.lua');
+      if (left > 0) return false;
+      // Refused when somebody marked or moved the channel meanwhile: then it is theirs to look at, and due no later.
+      await setNext(channel, score, dueAt, nowMs);
+      return true;
+    } catch (error) {
+      count('fuseline_announcements_total', { result: 'failed' });
+      log.warn(
+        { channel, err: error },
+        'a transition could not be announced yet: it stays in the outbox, the next sweep tries again',
+      );
+      return false;
+    }
+  }
+
   return {
     mark: (channels) => withDeadline(mark(client, keys, channels), DEADLINE_MS, 'the agenda'),
 
@@ -78,30 +119,14 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
         const { kind, epoch, incident, reason, until, trips } = transition;
         log.info({ channel, kind, epoch, incident, reason, until, trips }, `channel ${kind}`);
       }
-      try {
-        // With its microseconds: whole seconds would put the end of a block up to one second off.
-        const [seconds, micros] = await withDeadline(client.time(), DEADLINE_MS, 'TIME');
-        const begunMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-        for (const transition of outbox) await tell(transition, begunMs);
-        count('fuseline_announcements_total', { result: 'told' }, outbox.length);
-        const epochs = outbox.map(({ epoch }) => epoch);
-        const { left, dueAt, nowMs } = await withDeadline(
-          settle(client, keys, channel, epochs),
-          DEADLINE_MS,
-          'settle.lua',
-        );
-        if (left > 0) return false;
-        // Refused when somebody marked or moved the channel meanwhile: then it is theirs to look at, and due no later.
-        await setNext(channel, score, dueAt, nowMs);
-        return true;
-      } catch (error) {
-        count('fuseline_announcements_total', { result: 'failed' });
-        log.warn(
-          { channel, err: error },
-          'a transition could not be announced yet: it stays in the outbox, the next sweep tries again',
-        );
-        return false;
-      }
+      // Every batch of a channel with something in its outbox comes here: those that bring nothing new wait for the one under way.
+      const underWay = telling.get(channel);
+      if (underWay && outbox.every(({ epoch }) => underWay.epochs.has(epoch))) return underWay.told;
+      const mine = { epochs: new Set(outbox.map(({ epoch }) => epoch)), told: tell(channel, score, outbox) };
+      telling.set(channel, mine);
+      const told = await mine.told;
+      if (telling.get(channel) === mine) telling.delete(channel);
+      return told;
     },
 
     async reschedule(channel, score, dueAt, nowMs) {

@@ -63,6 +63,24 @@ describe('announce', () => {
     expect((await one.jobs('notify')).map(({ data }) => data.kind).sort()).toEqual(['blocked', 'recovered']);
   });
 
+  it('with the queue away the feed gets a transition at once, and neither feed nor history is filled by those who try again', async () => {
+    const away = await stand({ queueUrl: `redis://127.0.0.1:${await freePort()}`, queueDeadlineMs: 100 });
+    const { outbox } = await away.record('C', 'FFF');
+    for (let i = 0; i < 5; i += 1) {
+      const tries = Array.from({ length: 4 }, async () => {
+        const [score] = await away.announcer.mark(['C']);
+        return away.announcer.announce('C', score!, { pushed: 0, outbox });
+      });
+      expect(await Promise.all(tries)).toEqual([false, false, false, false]);
+    }
+    await away.unblock('C');
+    expect(await sweep(away.watching)).toMatchObject({ failed: 1 });
+    const feed = await readFeed(away.client, away.keys, '0-0', 1);
+    expect(feed.map(({ transition }) => transition?.kind)).toEqual(['blocked', 'recovered']);
+    expect(await away.client.xlen(away.keys.incidents)).toBe(2);
+    expect(await away.counted('fuseline_announcements_total')).toBeLessThan(10);
+  });
+
   it('with the queue away nothing is lost and nobody waits long: the window goes on, a later sweep tells', async () => {
     const away = await stand({ queueUrl: `redis://127.0.0.1:${await freePort()}`, queueDeadlineMs: 300 });
     const { outbox } = await away.record('C', 'FFF');
