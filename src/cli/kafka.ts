@@ -39,7 +39,7 @@ No more workers than partitions can share the work. More partitions later move c
       };
       const connection = kafkaConnection(settings);
       const { rootCause, withAdmin } = await import('../transport/kafka/client.js');
-      const { clockOf, createTopics } = await import('../transport/kafka/topic.js');
+      const { clockOf, clockWarning, createTopics } = await import('../transport/kafka/topic.js');
       try {
         await withAdmin(connection, async (admin) => {
           const made = await createTopics(admin, options);
@@ -47,10 +47,8 @@ No more workers than partitions can share the work. More partitions later move c
             print(
               made.includes(name) ? `made the topic ${name}` : `the topic ${name} exists already and is left as it is`,
             );
-          if ((await clockOf(admin, topic)) === 'CreateTime')
-            note(
-              `fuseline: warning: the topic ${topic} is stamped by the clocks of its producers: set message.timestamp.type=LogAppendTime`,
-            );
+          const clock = await clockOf(admin, topic);
+          if (clock !== 'LogAppendTime') note(`fuseline: warning: ${clockWarning(topic, clock)}`);
         });
       } catch (error) {
         throw new CliError(`Kafka at ${connection.brokers.join(',')}: ${rootCause(error).message}`, 1, {

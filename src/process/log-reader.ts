@@ -15,6 +15,7 @@ export async function openLogReader({ settings, keys, clients, worker, log }: Co
       keys,
       topic: settings.kafkaTopic,
       group: settings.kafkaGroup,
+      rewindMs: settings.rewind,
       log,
     });
   }

@@ -9,6 +9,7 @@ import type { Keys } from '../../redis/keys.js';
  * - `generation`: counts the logs that lay under this name; part of the partition's name, so that a fence of an earlier log is none.
  * - `position`: the offset after the last one committed; written once a second at most, so it may lie behind the group's.
  * - `arrivalMs`: latest arrival of any entry before `position`.
+ * - `servers`: replication ids of the Redis servers that have what was read; another one means a failover.
  *
  * It belongs to the topic and not to the group: a new group that reads everything again must find the same generation.
  */
@@ -17,6 +18,7 @@ const LogRecord = z.object({
   generation: z.number().int().min(1),
   position: z.string().regex(/^\d{1,19}$/),
   arrivalMs: z.number().min(0).default(0),
+  servers: z.array(z.string()).default([]),
 });
 export type LogRecord = Omit<z.infer<typeof LogRecord>, 'v'>;
 

@@ -1,21 +1,18 @@
 import type { EachBatchPayload } from 'kafkajs';
-import type { RedisClient } from '../../redis/client.js';
 import { backoffMs, sleep } from '../../redis/deadline.js';
-import type { Keys } from '../../redis/keys.js';
 import type { BatchHandler } from '../port.js';
 import { decodeRecord } from './decode.js';
-import { type LogRecord, logName, readRecord, writeRecord } from './log-record.js';
+import { KnownLog, type KnownLogParts } from './known-log.js';
 import type { TopicView } from './topic-view.js';
 
 const SAVE_EVERY_MS = 1_000;
 
-export type PartitionParts = {
-  readonly client: RedisClient;
-  readonly keys: Keys;
-  readonly topic: string;
-  readonly partition: number;
+export type PartitionParts = KnownLogParts & {
   readonly count: (name: string, by?: number) => void;
+  /** At most a line a second, for what repeats. */
   readonly warn: (facts: object, message: string) => void;
+  /** Never left out. */
+  readonly tell: (facts: object, message: string) => void;
 };
 
 /** What one consumer lends to its partitions. */
@@ -25,33 +22,35 @@ export type Consuming = {
   readonly view: TopicView;
   /** Whether entries carry the log's own clock, by which another log can be told from this one. */
   readonly logClock: boolean;
+  /** Reads on from this offset; whatever is on its way from elsewhere is not handed over. */
+  readonly seek: (partition: number, offset: bigint) => void;
 };
 
-/** One partition of the topic: which log it is, how far it was handled, and the batch in hand. Outlives assignments and consumers. */
+/** One partition of the topic: how far it was handled, and the batch in hand. Outlives assignments and consumers. */
 export class Partition {
   readonly #parts: PartitionParts;
-  readonly #name: string;
-  #generation = 0;
+  readonly #log: KnownLog;
   /** Whether it was looked, since the last assignment or jump of offsets, that this still is the same log. */
   #checked = false;
   /** The offset after the last one that the handler is done with. */
   #next: bigint | undefined;
   #committed: bigint | undefined;
-  #arrivalMs = 0;
-  #saved = { at: Number.NEGATIVE_INFINITY, position: -1n };
+  /** Everything below was read before a failover of Redis, and is read again. */
+  #readAgainTo: bigint | undefined;
+  #savedAt = Number.NEGATIVE_INFINITY;
   #commit: EachBatchPayload['commitOffsetsIfNecessary'] | undefined;
   #round = new AbortController();
 
-  /** Settles when the batch in hand is done with, or given up; never rejects. */
+  /** Settles when what is in hand is done with, or given up; never rejects. */
   busy: Promise<void> | undefined;
 
   constructor(parts: PartitionParts) {
     this.#parts = parts;
-    this.#name = logName(parts.topic, parts.partition);
+    this.#log = new KnownLog(parts);
   }
 
   get name(): string {
-    return `${this.#name}/${Math.max(1, this.#generation)}`;
+    return this.#log.name;
   }
 
   get next(): bigint | undefined {
@@ -64,6 +63,7 @@ export class Partition {
     this.#checked = false;
     this.#next = undefined;
     this.#committed = undefined;
+    this.#readAgainTo = undefined;
   }
 
   /** It is somebody else's: what is in hand is not worth finishing. */
@@ -81,8 +81,24 @@ export class Partition {
    * it is clear that this may take long.
    */
   take(payload: EachBatchPayload, consuming: Consuming, onRefused: () => void): Promise<void> {
+    return this.#busyWith(consuming, (signal) => this.#work(payload, consuming, signal, onRefused));
+  }
+
+  /** Goes back if one of these servers, which answer now, was not known: a read that waits would never notice. Never rejects. */
+  async look(servers: readonly string[], consuming: Consuming): Promise<void> {
+    if (this.busy !== undefined || !this.#checked || !this.#log.isFailover(servers)) return;
+    await this.#busyWith(consuming, async () => void (await this.#goBack(servers, consuming)));
+  }
+
+  /** Commits and notes what was handled and is not yet committed, as far as brokers and Redis can be reached. Never rejects. */
+  async finish(): Promise<void> {
+    if (this.#next !== undefined) await this.#commitTo(this.#next).catch(() => {});
+    if (this.#checked && this.#committed !== undefined) await this.#log.save(this.#committed).catch(() => {});
+  }
+
+  #busyWith(consuming: Consuming, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const signal = AbortSignal.any([consuming.signal, this.#round.signal]);
-    this.busy = this.#work(payload, consuming, signal, onRefused)
+    this.busy = work(signal)
       .catch((error: unknown) => {
         if (signal.aborted) return;
         this.#parts.warn({ partition: this.name, err: error }, 'a batch was given up; it is read again');
@@ -93,12 +109,6 @@ export class Partition {
     return this.busy;
   }
 
-  /** Commits and notes what was handled and is not yet committed, as far as brokers and Redis can be reached. Never rejects. */
-  async finish(): Promise<void> {
-    if (this.#next !== undefined && this.#next !== this.#committed) await this.#commitTo(this.#next).catch(() => {});
-    await this.#save().catch(() => {});
-  }
-
   async #work(
     { batch, ...payload }: EachBatchPayload,
     consuming: Consuming,
@@ -106,12 +116,14 @@ export class Partition {
     onRefused: () => void,
   ): Promise<void> {
     const { count, warn } = this.#parts;
+    // Read before it was decided to read on elsewhere.
+    if (payload.isStale()) return;
     const first = BigInt(batch.messages[0]!.offset);
     this.#commit = payload.commitOffsetsIfNecessary;
     if (this.#next !== undefined && first !== this.#next) this.#checked = false;
     for (let attempt = 0; !this.#checked; attempt += 1) {
       try {
-        await this.#check(first, consuming);
+        if (!(await this.#check(first, consuming))) return;
       } catch (error) {
         onRefused();
         warn({ partition: this.name, err: error }, 'a partition cannot be begun; trying again');
@@ -133,12 +145,22 @@ export class Partition {
         await sleep(backoffMs(attempt), signal);
         if (signal.aborted) throw error;
       }
+      // After a failover it must not be handed over: what lies before it comes again first.
+      const servers = await this.#log.serversNow().catch(() => []);
+      if (this.#log.isFailover(servers)) {
+        await this.#goBack(servers, consuming);
+        return;
+      }
     }
+    for (const { arrivalMs } of entries) this.#log.note(arrivalMs);
     const last = batch.messages.at(-1)!.offset;
-    for (const { arrivalMs } of entries) if (arrivalMs > this.#arrivalMs) this.#arrivalMs = arrivalMs;
     // Markers of transactions lie behind the last entry that we see.
     const end = BigInt(batch.lastOffset());
     this.#next = (end > BigInt(last) ? end : BigInt(last)) + 1n;
+    if (this.#readAgainTo !== undefined && this.#next >= this.#readAgainTo) {
+      this.#readAgainTo = undefined;
+      this.#log.readAgain();
+    }
     if (this.#round.signal.aborted) return;
     payload.resolveOffset(last);
     try {
@@ -148,74 +170,74 @@ export class Partition {
       count('commit_failures');
       warn({ partition: this.name, err: error }, 'a position could not be committed; the next commit covers it');
     }
-    if (performance.now() - this.#saved.at >= SAVE_EVERY_MS) await this.#save().catch(() => {});
+    await this.#saveIfDue();
   }
 
+  /** Only forward: what is read again was committed before. */
   async #commitTo(offset: bigint): Promise<void> {
+    if (this.#committed !== undefined && offset <= this.#committed) return;
     const { topic, partition, count } = this.#parts;
-    const position = { partition, offset: String(offset) };
-    await this.#commit?.({ topics: [{ topic, partitions: [position] }] });
+    await this.#commit?.({ topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }] });
     this.#committed = offset;
     count('commits');
   }
 
-  /**
-   * Looks whether this is the log that was read before: after an assignment, and whenever offsets jump. A log that ends before the
-   * position noted, or whose entries before that position came later than any that were read, was deleted and made again.
-   */
-  async #check(first: bigint, { view, logClock }: Consuming): Promise<void> {
-    const { client, keys, partition, count, warn } = this.#parts;
-    const record = await readRecord(client, keys, this.#name);
+  /** Not worth a failure: the next one comes in a second. */
+  async #saveIfDue(): Promise<void> {
+    if (this.#committed === undefined || performance.now() - this.#savedAt < SAVE_EVERY_MS) return;
+    this.#savedAt = performance.now();
+    await this.#log.save(this.#committed).catch(() => {});
+  }
+
+  /** After an assignment, and whenever offsets jump. False: it is read on elsewhere, this batch is not to be handed over. */
+  async #check(first: bigint, consuming: Consuming): Promise<boolean> {
+    const { partition, count, tell } = this.#parts;
+    const { view, logClock, seek } = consuming;
     const now = (await view.partitions()).get(partition);
     if (now === undefined) {
       await view.forget();
       throw new Error('the brokers do not tell of it yet');
     }
-    const isAnother = record !== undefined && (await isAnotherLog(record, partition, now.high, view, logClock));
-    this.#generation = (record?.generation ?? 1) + (isAnother ? 1 : 0);
-    this.#arrivalMs = isAnother ? 0 : (record?.arrivalMs ?? 0);
-    if (isAnother || record === undefined) {
-      const position = isAnother ? '0' : String(first);
-      await writeRecord(client, keys, this.#name, {
-        generation: this.#generation,
-        position,
-        arrivalMs: this.#arrivalMs,
-      });
-    }
-    if (isAnother) {
-      count('position_resets');
-      warn({ partition: this.name }, 'this partition was deleted and made again: its entries count as new');
-    } else {
-      const expected = this.#next ?? now.committed;
-      if (expected !== undefined && first > expected && now.low > expected) {
-        count('entries_lost_to_cap', Number((now.low < first ? now.low : first) - expected));
-        warn({ partition: this.name, expected: String(expected), first: String(first) }, 'entries were deleted unread');
-      }
-    }
+    const found = await this.#log.open(now.high, view, logClock);
+    // kafkajs has put a committed offset that is out of range back to the beginning by now.
+    const expected = this.#next ?? now.committed ?? this.#log.position;
     this.#checked = true;
+    if (found === 'another') {
+      count('position_resets');
+      tell({ partition: this.name }, 'this partition was deleted and made again: its entries count as new');
+      this.#committed = undefined;
+      this.#next = undefined;
+      await this.#log.save(0n);
+      if (first <= now.low) return true;
+      seek(partition, now.low);
+      return false;
+    }
+    if (expected !== undefined && first > expected && now.low > expected) {
+      count('entries_lost_to_cap', Number((now.low < first ? now.low : first) - expected));
+      tell({ partition: this.name, expected: String(expected), first: String(first) }, 'entries were deleted unread');
+    }
+    if (found === 'new') await this.#log.save(first);
+    this.#committed ??= now.committed;
+    this.#next = first;
+    const servers = await this.#log.serversNow();
+    if (!this.#log.isFailover(servers)) {
+      this.#log.meet(servers);
+      return true;
+    }
+    return !(await this.#goBack(servers, consuming));
   }
 
-  /** Only has to tell another log from this one, so it may lie behind. */
-  async #save(): Promise<void> {
-    const position = this.#committed;
-    if (!this.#checked || position === undefined || position === this.#saved.position) return;
-    const { client, keys } = this.#parts;
-    this.#saved = { at: performance.now(), position };
-    const record = { generation: this.#generation, position: String(position), arrivalMs: this.#arrivalMs };
-    await writeRecord(client, keys, this.#name, record);
+  /** Reads again what a promoted replica may never have seen; the fence knows what it has. Resolves to whether there is any. */
+  async #goBack(servers: readonly string[], { view, seek }: Consuming): Promise<boolean> {
+    const { partition, count, tell } = this.#parts;
+    const from = await this.#log.rewindOffset(view);
+    this.#log.meet(servers);
+    if (from === undefined || this.#next === undefined || from >= this.#next) return false;
+    count('rewinds');
+    tell({ partition: this.name, from: String(from) }, 'another Redis server answers: going back to read again');
+    if (this.#readAgainTo === undefined || this.#next > this.#readAgainTo) this.#readAgainTo = this.#next;
+    this.#next = from;
+    seek(partition, from);
+    return true;
   }
-}
-
-async function isAnotherLog(
-  record: LogRecord,
-  partition: number,
-  high: bigint,
-  view: TopicView,
-  logClock: boolean,
-): Promise<boolean> {
-  const position = BigInt(record.position);
-  if (high < position) return true;
-  if (!logClock || record.arrivalMs === 0) return false;
-  const after = (await view.firstAfter(record.arrivalMs)).get(partition);
-  return after !== undefined && after < position;
 }

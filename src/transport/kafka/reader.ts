@@ -5,11 +5,13 @@ import type { Keys } from '../../redis/keys.js';
 import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
 import { type Log, SILENT } from '../redis-stream/options.js';
 import { quietLog } from '../redis-stream/quiet-log.js';
+import { serverIds } from '../redis-stream/servers.js';
 import { isUnknownTopic, openKafka, rootCause } from './client.js';
 import { DeadLetters } from './dead-letters.js';
 import { Lags } from './lags.js';
 import { DEFAULT_TOPIC, type KafkaConnection } from './options.js';
 import { type Consuming, Partition } from './partition.js';
+import { clockWarning } from './topic.js';
 import { TopicView } from './topic-view.js';
 
 export type KafkaReaderOptions = KafkaConnection & {
@@ -18,6 +20,8 @@ export type KafkaReaderOptions = KafkaConnection & {
   readonly keys: Keys;
   readonly topic?: string;
   readonly group?: string;
+  /** How far to go back after a failover of Redis; ms. */
+  readonly rewindMs?: number;
   /** A consumer to which entries wait, and that reads none for so long, is replaced. */
   readonly stallMs?: number;
   readonly log?: Log;
@@ -38,12 +42,21 @@ const END_MS = 5_000;
 
 /** Reads a topic as a member of a consumer group. Whatever ends the consumer, a new one is made after a while. */
 export function createKafkaReader(options: KafkaReaderOptions): LogReader {
-  return new KafkaReader({ topic: DEFAULT_TOPIC, group: 'fuseline', stallMs: 30_000, log: SILENT, ...options });
+  return new KafkaReader({
+    topic: DEFAULT_TOPIC,
+    group: 'fuseline',
+    rewindMs: 30_000,
+    stallMs: 30_000,
+    log: SILENT,
+    ...options,
+  });
 }
 
 class KafkaReader implements LogReader {
   readonly #settings: Settings;
   readonly #warn: (facts: object, message: string) => void;
+  /** kafkajs calls much an error that it then cures itself. */
+  readonly #kafkajs: (facts: object, message: string) => void;
   readonly #deadLetters: DeadLetters;
   readonly #partitions = new Map<number, Partition>();
   readonly #counters: Record<string, number> = {};
@@ -56,23 +69,18 @@ class KafkaReader implements LogReader {
   constructor(settings: Settings) {
     this.#settings = settings;
     this.#warn = quietLog(settings.log);
+    this.#kafkajs = quietLog(settings.log, 10_000);
     this.#deadLetters = new DeadLetters(this.#open(), settings.topic);
   }
 
   async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
     for (let attempt = 0; !signal.aborted; attempt += 1) {
       const startedAt = performance.now();
-      try {
-        await this.#consume(handler, signal);
-      } catch (error) {
-        const { topic } = this.#settings;
-        const cause = rootCause(error);
-        this.#away = isUnknownTopic(error)
-          ? `the topic ${topic} does not exist (fuseline kafka create-topic makes it)`
-          : `Kafka cannot be used: ${cause.message}`;
+      await this.#consume(handler, signal).catch((error: unknown) => {
+        this.#away = this.#trouble(error);
         this.#count('restarts');
-        this.#warn({ err: cause }, `${this.#away}; trying again`);
-      }
+        this.#warn({ err: rootCause(error) }, `${this.#away}; trying again`);
+      });
       if (performance.now() - startedAt > 60_000) attempt = 0;
       if (!signal.aborted) await sleep(backoffMs(attempt, 500, 30_000), signal);
     }
@@ -115,8 +123,11 @@ class KafkaReader implements LogReader {
     const stopping = AbortSignal.any([signal, round.signal]);
     try {
       const clock = await view.clock();
-      if (clock !== 'LogAppendTime') this.#warnOfClock(clock);
-      const consuming: Consuming = { handler, signal: stopping, view, logClock: clock === 'LogAppendTime' };
+      if (clock !== 'LogAppendTime') log.warn({ topic, clock }, clockWarning(topic, clock));
+      const consuming: Consuming = {
+        ...{ handler, signal: stopping, view, logClock: clock === 'LogAppendTime' },
+        seek: (partition, offset) => consumer.seek({ topic, partition, offset: String(offset) }),
+      };
       const crashed = new Promise<never>((_resolve, reject) => {
         consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
       });
@@ -134,7 +145,7 @@ class KafkaReader implements LogReader {
         partitionsConsumedConcurrently: SIDE_BY_SIDE,
         eachBatch: (payload) => this.#onBatch(payload, consuming),
       });
-      await Promise.race([crashed, this.#lookAround(view, stopping)]);
+      await Promise.race([crashed, this.#lookAround(consuming)]);
     } finally {
       round.abort(new Error('the consumer ends'));
       await this.#end(consumer, view);
@@ -159,10 +170,9 @@ class KafkaReader implements LogReader {
     for (const n of fresh) this.#partition(n).assign();
     this.#owned = [...numbers].sort((a, b) => a - b);
     this.#lastBatchAt = performance.now();
-    if (numbers.length > 0) {
-      this.#count('rebalances');
-      this.#settings.log.info({ topic: this.#settings.topic, partitions: this.#owned }, 'reading partitions');
-    }
+    if (numbers.length === 0) return;
+    this.#count('rebalances');
+    this.#settings.log.info({ topic: this.#settings.topic, partitions: this.#owned }, 'reading partitions');
   }
 
   async #onBatch(payload: EachBatchPayload, consuming: Consuming): Promise<void> {
@@ -182,10 +192,11 @@ class KafkaReader implements LogReader {
   }
 
   /** Once a second: how much waits, whether anything moves, whether the log still is the same one. */
-  async #lookAround(view: TopicView, signal: AbortSignal): Promise<void> {
+  async #lookAround(consuming: Consuming): Promise<void> {
+    const { signal } = consuming;
     while (!signal.aborted) {
-      await this.#look(view).catch((error: unknown) => {
-        this.#away = `Kafka cannot be used: ${rootCause(error).message}`;
+      await this.#look(consuming).catch((error: unknown) => {
+        this.#away = this.#trouble(error);
         this.#warn({ err: rootCause(error) }, this.#away);
       });
       const waits = this.#lags.unreadable === undefined && this.#lags.waitsForConsumer(this.#mine());
@@ -197,7 +208,8 @@ class KafkaReader implements LogReader {
     }
   }
 
-  async #look(view: TopicView): Promise<void> {
+  async #look(consuming: Consuming): Promise<void> {
+    const { view } = consuming;
     const seen = await withDeadline(view.partitions(), END_MS, 'a question about the topic');
     const mine = this.#mine();
     if ([...mine.keys()].some((n) => !seen.has(n))) await view.forget();
@@ -205,33 +217,36 @@ class KafkaReader implements LogReader {
     const { unreadable } = this.#lags;
     if (unreadable !== undefined) this.#warn({ reason: unreadable }, 'a partition is held');
     if (this.#joined) this.#away = undefined;
+    // Redis away is the handler's trouble, not ours.
+    const servers = await serverIds([this.#settings.client]).catch(() => []);
+    for (const partition of mine.values()) void partition.look(servers, consuming);
+  }
+
+  #trouble(error: unknown): string {
+    if (isUnknownTopic(error))
+      return `the topic ${this.#settings.topic} does not exist (fuseline kafka create-topic makes it)`;
+    return `Kafka cannot be used: ${rootCause(error).message}`;
   }
 
   #mine(): Map<number, Partition> {
     return new Map(this.#owned.map((n) => [n, this.#partition(n)]));
   }
 
-  #warnOfClock(clock: string): void {
-    const { topic, log } = this.#settings;
-    const what = clock === 'unknown' ? 'cannot be asked for its clock' : 'is stamped by the clocks of its producers';
-    log.warn(
-      { topic, clock },
-      `the topic ${topic} ${what}: set message.timestamp.type=LogAppendTime, or outcomes of hosts whose clocks go wrong are judged wrongly`,
-    );
-  }
-
   #partition(n: number): Partition {
     const found = this.#partitions.get(n);
     if (found) return found;
-    const { client, keys, topic } = this.#settings;
-    const count = (name: string, by?: number) => this.#count(name, by);
-    const made = new Partition({ client, keys, topic, partition: n, count, warn: this.#warn });
+    const { client, keys, topic, rewindMs, log } = this.#settings;
+    const made = new Partition({
+      ...{ client, keys, topic, partition: n, rewindMs, warn: this.#warn },
+      count: (name, by) => this.#count(name, by),
+      tell: (facts, message) => log.warn(facts, message),
+    });
     this.#partitions.set(n, made);
     return made;
   }
 
   #open() {
-    return openKafka({ ...this.#settings, onError: (message) => this.#warn({ kafka: message }, 'kafkajs') });
+    return openKafka({ ...this.#settings, onError: (message) => this.#kafkajs({ message }, 'kafkajs complains') });
   }
 
   #count(name: string, by = 1): void {

@@ -1,4 +1,6 @@
-import kafkajs, { type Admin } from 'kafkajs';
+import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs';
+import { sleep } from '../../redis/deadline.js';
+import { isUnknownTopic, rootCause } from './client.js';
 import { deadTopic } from './options.js';
 
 export type TopicOptions = {
@@ -10,6 +12,7 @@ export type TopicOptions = {
   readonly retentionMs: number;
 };
 
+const LEADERS_WITHIN_MS = 10_000;
 /** Dead letters wait for a person: two weeks. */
 const DEAD_RETENTION_MS = 14 * 86_400_000;
 
@@ -35,13 +38,28 @@ export async function createTopics(admin: Admin, options: TopicOptions): Promise
     deadTopicConfig(topic, replicas),
   ];
   const made: string[] = [];
-  for (const one of wanted) if (await admin.createTopics({ topics: [one], waitForLeaders: true })) made.push(one.topic);
+  for (const one of wanted) if (await create(admin, one)) made.push(one.topic);
   return made;
 }
 
 /** Makes the topic of dead letters, if it is missing. */
 export async function createDeadTopic(admin: Admin, topic: string): Promise<void> {
-  await admin.createTopics({ topics: [deadTopicConfig(topic, -1)], waitForLeaders: true });
+  await create(admin, deadTopicConfig(topic, -1));
+}
+
+/** kafkajs can wait for leaders too, but takes a broker that has not heard of the topic yet for a failure. */
+async function create(admin: Admin, topic: ITopicConfig): Promise<boolean> {
+  if (!(await admin.createTopics({ topics: [topic], waitForLeaders: false }))) return false;
+  for (const end = performance.now() + LEADERS_WITHIN_MS; ; ) {
+    try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic.topic] });
+      if (topics[0]?.partitions.every(({ leader }) => leader >= 0)) return true;
+    } catch (error) {
+      if (!isUnknownTopic(error) && rootCause(error).type !== 'LEADER_NOT_AVAILABLE') throw error;
+    }
+    if (performance.now() > end) throw new Error(`the topic ${topic.topic} was made, but has no leaders yet`);
+    await sleep(100);
+  }
 }
 
 function deadTopicConfig(topic: string, replicas: number) {
@@ -69,4 +87,10 @@ export async function clockOf(admin: Admin, topic: string): Promise<Clock> {
   } catch {
     return 'unknown';
   }
+}
+
+/** What to tell of a topic whose entries do not carry the log's own clock. */
+export function clockWarning(topic: string, clock: Clock): string {
+  const what = clock === 'unknown' ? 'cannot be asked for its clock' : 'is stamped by the clocks of its producers';
+  return `the topic ${topic} ${what}: set message.timestamp.type=LogAppendTime, or outcomes of hosts whose clocks go wrong are judged wrongly`;
 }

@@ -3,7 +3,7 @@ import kafkajs, { type Message, type Producer } from 'kafkajs';
 import { AGO_MAX_MS } from '../../domain/outcome.js';
 import { withDeadline } from '../../redis/deadline.js';
 import type { LogWriter, QueuedOutcome, SendResult } from '../port.js';
-import { openKafka, rootCause } from './client.js';
+import { isUnknownTopic, openKafka, rootCause } from './client.js';
 import { DEFAULT_TOPIC, type KafkaConnection, OUTCOMES_MAX } from './options.js';
 
 export type KafkaWriterOptions = KafkaConnection & {
@@ -54,7 +54,7 @@ export function createKafkaWriter(options: KafkaWriterOptions): LogWriter {
       // One that gave up must go: it would give the next batch the same numbers, and Kafka would drop that as a repetition.
       line = undefined;
       used.discard();
-      return { wasWritten: used.written, error: rootCause(error) };
+      return { wasWritten: used.written, error: explained(error, topic) };
     }
   }
 
@@ -82,6 +82,11 @@ export function createKafkaWriter(options: KafkaWriterOptions): LogWriter {
       if (last) await last.close();
     },
   };
+}
+
+function explained(error: unknown, topic: string): Error {
+  if (!isUnknownTopic(error)) return rootCause(error);
+  return new Error(`the topic ${topic} does not exist (fuseline kafka create-topic makes it)`, { cause: error });
 }
 
 /** A producer with its connections. It knows whether it ever wrote a batch to a socket, and can be silenced for good. */
