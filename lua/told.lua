@@ -9,10 +9,12 @@
 --       7 keep      ms, the least time for which this is remembered
 --       8 hold      claim: ms for which the channel is this run's · release: ms for which the whole receiver must wait
 --       9 count · 10 per     claim: so many messages in so many ms for the whole receiver; 0 without limit
+--      11 lost      1: the end of a block that Redis forgot after it was told; what is remembered here may be forgotten as well
 -- Reply claim: { verdict, ms }. verdict: send | both (the beginning was never told: this message tells both) | wait (ms)
 --       | duplicate | older | superseded | unprompted. Others: { 'ok', 0 }
 local action, channel, epoch, kind, block = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local run, keep, hold, count, per = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local lost = ARGV[11] == '1'
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local field = 'c:' .. channel
@@ -69,7 +71,7 @@ local function budget()
 end
 
 local function expected(s)
-  if not ENDS[kind] then return true end
+  if not ENDS[kind] or lost then return true end
   if s.open or (s.coming > 0 and s.coming >= block) then return true end
   return kind == 'held' and s.kind == 'recovered' and s.heard == block
 end
@@ -91,7 +93,7 @@ local function claim(s)
     sent[#sent + 1] = string.format('%d', now)
     redis.call('HSET', KEYS[1], '@sent', table.concat(sent, ' '))
   end
-  local untold = not ASIDE and not BEGINS[kind] and not s.open and s.heard < block
+  local untold = not ASIDE and not lost and not BEGINS[kind] and not s.open and s.heard < block
   s.busy, s.run = now + hold, run
   write(s)
   return untold and 'both' or 'send', 0

@@ -5,7 +5,8 @@ import type { Keys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/script.js';
 
 /** The part of a transition that decides who may still hear of it. */
-export type News = Pick<Transition, 'channel' | 'epoch' | 'kind' | 'block' | 'at' | 'until'>;
+export type News = Pick<Transition, 'channel' | 'epoch' | 'kind' | 'block' | 'at' | 'until'> &
+  Partial<Pick<Transition, 'reason'>>;
 
 /**
  * Whether a message may go out now.
@@ -49,7 +50,9 @@ export function createTold(redis: RedisClient, keys: Keys): Told {
   async function call(action: string, receiver: string, news: News, run: string, more: readonly number[] = []) {
     const [hold = 0, count = 0, per = 0] = more;
     const { channel, epoch, kind, block } = news;
-    const args = [action, channel, epoch, kind, block, run, keepMs(news), Math.ceil(hold), count, per];
+    // Told from a job that only an announced block has: the failover that took the state may have taken what is remembered here.
+    const lost = news.reason === 'state lost' ? 1 : 0;
+    const args = [action, channel, epoch, kind, block, run, keepMs(news), Math.ceil(hold), count, per, lost];
     const reply = await withDeadline(runScript(redis, script, [keys.told(receiver)], args), DEADLINE_MS, 'told.lua');
     const [verdict = '', ms = 0] = Array.isArray(reply) ? reply : [reply];
     return { verdict: String(verdict), ms: Number(ms) };

@@ -117,6 +117,16 @@ describe('what a receiver was told', () => {
     expect(await deliver(news('held', 5))).toBe('send');
   });
 
+  it('tells the end of a block that a failover took away, although what the receiver heard of it went the same way', async () => {
+    await deliver(blocked);
+    await deliver(recovered);
+    // The block 5 was told, and forgotten.
+    const end = news('recovered', 6, 5, { reason: 'state lost' });
+    expect(await deliver(end)).toBe('send');
+    expect(await verdict(end)).toBe('duplicate');
+    expect(await deliver(news('held', 7, 5))).toBe('send');
+  });
+
   it('gives the channel to one run at a time', async () => {
     await offer(blocked);
     expect(await verdict(blocked, 'one')).toBe('send');

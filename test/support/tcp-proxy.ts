@@ -18,6 +18,8 @@ export type TcpProxy = {
   refuse(): Promise<void>;
   accept(): Promise<void>;
   cutAll(): void;
+  /** Leads to another server from now on, and cuts what is connected: a failover behind one address. */
+  retarget(port: number): void;
   /**
    * Lets the next request that matches through, keeps its reply back and cuts that connection: the command has run, the
    * caller cannot know. Resolves when that has happened. The pattern is tried on the bytes as sent, chunk by chunk.
@@ -29,7 +31,8 @@ export type TcpProxy = {
 type Trap = { request: RegExp; sprung: () => void };
 
 /** Stands between a client and a server on 127.0.0.1 and misbehaves as told; stopped at the end of the test. */
-export async function startTcpProxy({ port: target }: { port: number }): Promise<TcpProxy> {
+export async function startTcpProxy({ port: firstTarget }: { port: number }): Promise<TcpProxy> {
+  let target = firstTarget;
   const pairs = new Set<{ client: Socket; server: Socket }>();
   const traps: Trap[] = [];
   let acceptedCount = 0;
@@ -136,6 +139,10 @@ export async function startTcpProxy({ port: target }: { port: number }): Promise
       if (!listener.listening) await listen(port);
     },
     cutAll,
+    retarget: (to) => {
+      target = to;
+      cutAll();
+    },
     swallowReplyTo: (request) => new Promise((resolve) => traps.push({ request, sprung: resolve })),
     stop,
   };
