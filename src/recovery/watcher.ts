@@ -9,7 +9,9 @@ import { endBlock, sweep, type Watching } from './sweep.js';
 /** How often the agenda is swept: bounds how late an end is told when its own job was lost. */
 export const SWEEP_EVERY_MS = 1_000;
 /** How often each watcher puts the schedulers back: their keys may be lost in a flush or a failover. */
-export const RENEW_EVERY_MS = 30_000;
+export const RENEW_EVERY_MS = 20_000;
+/** How soon after a failure it is tried again: that also tells when Redis takes writes again. */
+const RENEW_AGAIN_MS = 2_000;
 /** Housekeeping is due so often; a watcher whose runs find nothing rests longer and longer, up to so long. */
 const HOUSEKEEPING_MS = { every: 15_000, most: 240_000 };
 
@@ -22,7 +24,10 @@ export type WatcherOptions = Watching & {
 
 export type Watcher = {
   /** `performance.now()` of the last sweep that this process finished, and of the last one that anybody's schedule began here. */
-  progress(): { readonly lastSweepAt: number };
+  progress(): {
+    readonly lastSweepAt: number /** Why Redis does not take the schedules; a restart would not cure it. */;
+    readonly trouble?: string;
+  };
   /** Runs until the signal, then ends what is in progress. */
   run(signal: AbortSignal): Promise<void>;
 };
@@ -34,6 +39,7 @@ export type Watcher = {
 export function createWatcher(options: WatcherOptions): Watcher {
   const { queues, workerClient, keys, log, count, chores } = options;
   let lastSweepAt = performance.now();
+  let trouble: string | undefined;
   let idleRuns = 0;
   let restUntil = 0;
 
@@ -78,13 +84,15 @@ export function createWatcher(options: WatcherOptions): Watcher {
     try {
       await queues.queue('sweep').upsertScheduler('sweep', SWEEP_EVERY_MS);
       await queues.queue('housekeeping').upsertScheduler('housekeeping', HOUSEKEEPING_MS.every, 5);
+      trouble = undefined;
     } catch (error) {
+      trouble = `Redis does not take the schedules: ${error instanceof Error ? error.message : String(error)}`;
       log.warn({ err: error }, 'the schedules could not be renewed: without them no sweep runs; trying again');
     }
   }
 
   return {
-    progress: () => ({ lastSweepAt }),
+    progress: () => ({ lastSweepAt, ...(trouble === undefined ? {} : { trouble }) }),
     async run(signal) {
       const common = {
         client: workerClient,
@@ -104,7 +112,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
       ];
       while (!signal.aborted) {
         await renew();
-        await sleep(RENEW_EVERY_MS, signal);
+        await sleep(trouble === undefined ? RENEW_EVERY_MS : RENEW_AGAIN_MS, signal);
       }
       await Promise.all(workers.map((worker) => worker.close()));
     },

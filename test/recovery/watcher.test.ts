@@ -1,27 +1,29 @@
 import { describe, expect, it } from 'vitest';
 import { openQueues } from '../../src/queue/queues.js';
-import { createWatcher } from '../../src/recovery/watcher.js';
+import { createWatcher, type Watcher } from '../../src/recovery/watcher.js';
 import { closeRedis, openRedis, whenReady } from '../../src/redis/client.js';
 import { type Stand, stand } from '../announce/support.js';
 import { policyOf } from '../channel/support.js';
-import { sharedRedisUrl } from '../support/redis.js';
+import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
 
 /** One watcher as a process runs it. */
-async function watch(one: Stand, url: string): Promise<void> {
+async function watch(one: Stand, url: string): Promise<Watcher> {
   const producer = openRedis(url, 'queue-producer');
   const workerClient = openRedis(url, 'queue-worker');
   await Promise.all([whenReady(producer), whenReady(workerClient)]);
   const queues = openQueues({ client: producer, prefix: one.keys.queues });
   const stop = new AbortController();
-  const running = createWatcher({ ...one.watching, queues, workerClient, chores: [] }).run(stop.signal);
+  const watcher = createWatcher({ ...one.watching, queues, workerClient, chores: [] });
+  const running = watcher.run(stop.signal);
   releaseAtEnd(async () => {
     stop.abort();
     await running;
     await queues.close();
     await Promise.all([closeRedis(producer), closeRedis(workerClient)]);
   });
+  return watcher;
 }
 
 describe('the recovery watcher', () => {
@@ -49,5 +51,17 @@ describe('the recovery watcher', () => {
     const lateMs = told.filter(({ data }) => data.kind === 'recovered').map(({ data }) => data.epoch - data.at);
     expect(Math.max(...lateMs)).toBeLessThan(1_500);
     await until(async () => Object.keys(await one!.agenda()).length === 0, { what: 'the agenda to be empty' });
+  });
+
+  it('says why Redis does not take its schedules, which no restart would cure, and stops saying so when it does', async () => {
+    const full = await startRedis();
+    const admin = openRedis(full.url, 'commands');
+    await whenReady(admin);
+    releaseAtEnd(() => closeRedis(admin));
+    await admin.config('SET', 'maxmemory', '1');
+    const watcher = await watch(await stand(), full.url);
+    await until(() => /schedules: .*OOM/.test(watcher.progress().trouble ?? ''), { what: 'the trouble to be told' });
+    await admin.config('SET', 'maxmemory', '0');
+    await until(() => watcher.progress().trouble === undefined, { what: 'the trouble to be over' });
   });
 });

@@ -56,7 +56,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
   const watch = new StallWatch('no sweep was seen', STALL, performance.now());
   const progress = () => ({
     progressAt: Math.max(watcher.progress().lastSweepAt, fleet.seenAt),
-    paused: clients.trouble() ?? paused,
+    paused: clients.trouble() ?? paused ?? watcher.progress().trouble,
   });
   watchProgress(context.health, 'recovery', watch, progress, signal);
 

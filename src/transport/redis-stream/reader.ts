@@ -58,7 +58,7 @@ class RedisStreamReader implements LogReader {
         await this.#look(handler, signal);
         this.#away = undefined;
       } catch (error) {
-        this.#away = 'Redis away';
+        this.#away = `Redis cannot be used: ${error instanceof Error ? error.message : String(error)}`;
         this.#warn({ err: error }, 'looking after the shards failed; trying again');
       }
       await sleep(LOOK_MS, signal);
