@@ -63,7 +63,9 @@ export function addRules(program: Command): void {
     .action(async ({ json, showSecrets }: { json?: boolean; showSecrets?: boolean }, command: Command) => {
       const stored = await withStore(command, (store) => answered(getRules(store), 'the rules'));
       if (stored === undefined)
-        throw new CliError('there are no rules: every channel is observed, none is blocked (see fuseline rules init)');
+        throw new CliError(
+          'there are no rules: every channel is only observed, and blocked by hand alone (see fuseline rules init)',
+        );
       if (stored.unreadable !== undefined) refuse('the stored document', stored.unreadable);
       const document = showSecrets ? stored.document : maskSecrets(stored.document);
       const { version, actor, at } = stored;

@@ -20,7 +20,7 @@ export function statusText(status: Status, address: string): string {
 
 function rulesLine({ version, refused, empty }: Status['rules']): string {
   if (refused !== undefined) return `rules REFUSED, the workers live by the last good ones: ${refused}`;
-  if (empty) return 'no rules: every channel is observed, none is blocked';
+  if (empty) return 'no rules: every channel is only observed, and blocked by hand alone';
   return `rules version ${version}`;
 }
 
