@@ -103,7 +103,7 @@ async function untilCommitted(reader, wanted) {
 }
 
 /** A figure counts only if every outcome was judged: none lost, none late, stale or a dead letter. */
-async function assertJudged(metrics, count) {
+export async function assertJudged(metrics, count) {
   const { values } = await metrics.registry.getSingleMetric('fuseline_outcomes_total').get();
   const of = (name) => values.find(({ labels }) => labels.disposition === name)?.value ?? 0;
   if (of('counted') !== count)
@@ -156,7 +156,7 @@ async function inFlight(all, call) {
 }
 
 /** Only what this run made: the server may be somebody's own. */
-async function removeAll(client, keys) {
+export async function removeAll(client, keys) {
   for await (const found of client.scanStream({ match: `${keys.prefix}*`, count: 1_000 })) {
     if (found.length > 0) await client.unlink(...found);
   }
