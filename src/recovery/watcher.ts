@@ -12,6 +12,8 @@ export const SWEEP_EVERY_MS = 1_000;
 export const RENEW_EVERY_MS = 20_000;
 /** How soon after a failure it is tried again: that also tells when Redis takes writes again. */
 const RENEW_AGAIN_MS = 2_000;
+/** An error of the queue says so long why no sweep comes: BullMQ asks again after 15 s. */
+const ERROR_TELLS_MS = 20_000;
 /** Housekeeping is due so often; a watcher whose runs find nothing rests longer and longer, up to so long. */
 const HOUSEKEEPING_MS = { every: 15_000, most: 240_000 };
 
@@ -40,6 +42,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
   const { queues, workerClient, keys, log, count, chores } = options;
   let lastSweepAt = performance.now();
   let trouble: string | undefined;
+  let queueError = { at: Number.NEGATIVE_INFINITY, message: '' };
   let idleRuns = 0;
   let restUntil = 0;
 
@@ -92,12 +95,20 @@ export function createWatcher(options: WatcherOptions): Watcher {
   }
 
   return {
-    progress: () => ({ lastSweepAt, ...(trouble === undefined ? {} : { trouble }) }),
+    progress() {
+      const { at, message } = queueError;
+      const failing = at > lastSweepAt && performance.now() - at < ERROR_TELLS_MS;
+      const why = trouble ?? (failing ? `Redis does not take the queues: ${message}` : undefined);
+      return { lastSweepAt, ...(why === undefined ? {} : { trouble: why }) };
+    },
     async run(signal) {
       const common = {
         client: workerClient,
         prefix: keys.queues,
-        onError: (error: Error) => log.debug({ err: error }, 'queue'),
+        onError: (error: Error) => {
+          queueError = { at: performance.now(), message: error.message };
+          log.debug({ err: error }, 'queue');
+        },
       };
       const backoff = { firstMs: 200, mostMs: 5_000 };
       const workers = [

@@ -63,5 +63,12 @@ describe('the recovery watcher', () => {
     await until(() => /schedules: .*OOM/.test(watcher.progress().trouble ?? ''), { what: 'the trouble to be told' });
     await admin.config('SET', 'maxmemory', '0');
     await until(() => watcher.progress().trouble === undefined, { what: 'the trouble to be over' });
+
+    // Schedules that are there already are taken, so to say, even by a full Redis; jobs are not.
+    await admin.config('SET', 'maxmemory', '1');
+    await until(() => /OOM/.test(watcher.progress().trouble ?? ''), {
+      what: 'the trouble with jobs to be told',
+      timeoutMs: 15_000,
+    });
   });
 });
