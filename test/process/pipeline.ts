@@ -17,8 +17,8 @@ export type Pipeline = {
   publish(channel: string, success: boolean, times?: number): Promise<void>;
 };
 
-/** Redis URLs are the only settings that differ from one deployment to another. */
-export type Urls = { redis: string; log?: string; queue?: string };
+/** Where Redis and, perhaps, Kafka are: the only settings that differ from one deployment to another. */
+export type Urls = { redis: string; log?: string; queue?: string; kafka?: { brokers: string; topic: string } };
 
 /** Three worker processes, a service that publishes, another that reads, and somebody who is told. */
 export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<Pipeline> {
@@ -28,6 +28,14 @@ export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<P
     FUSELINE_REDIS_URL: urls.redis,
     ...(urls.log === undefined ? {} : { FUSELINE_LOG_REDIS_URL: urls.log }),
     ...(urls.queue === undefined ? {} : { FUSELINE_QUEUE_REDIS_URL: urls.queue }),
+    ...(urls.kafka === undefined
+      ? {}
+      : {
+          FUSELINE_TRANSPORT: 'kafka',
+          FUSELINE_KAFKA_BROKERS: urls.kafka.brokers,
+          FUSELINE_KAFKA_TOPIC: urls.kafka.topic,
+          FUSELINE_KAFKA_GROUP: urls.kafka.topic,
+        }),
     FUSELINE_PREFIX: prefix,
     FUSELINE_ALLOW_PRIVATE_RECEIVERS: 'true',
     FUSELINE_RULES: await rulesFile({
@@ -43,7 +51,11 @@ export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<P
     recovery: startWorker('recovery', env),
     alerts: startWorker('alerts', env),
   };
-  const publisher = createPublisher({ url: urls.log ?? urls.redis, prefix });
+  const publisher = createPublisher(
+    urls.kafka === undefined
+      ? { url: urls.log ?? urls.redis, prefix }
+      : { kafka: { brokers: urls.kafka.brokers.split(','), topic: urls.kafka.topic } },
+  );
   releaseAtEnd(() => publisher.close());
   const reader = createReader({ url: urls.redis, prefix });
   releaseAtEnd(() => reader.close());

@@ -2,7 +2,7 @@ import { createAnnouncer } from '../../announce.js';
 import { createIntake } from '../../intake/intake.js';
 import { Stats, writeStats } from '../../intake/stats.js';
 import type { Context } from '../context.js';
-import { StallWatch, watchProgress } from '../health.js';
+import { StallWatch, waiting, watchProgress } from '../health.js';
 import { openLogReader } from '../log-reader.js';
 import { counterDeltas } from '../scrape.js';
 
@@ -13,6 +13,8 @@ const STALL = { notReadyMs: 30_000, stuckMs: 30_000 };
 export async function outcomes(context: Context, signal: AbortSignal): Promise<void> {
   const { settings, keys, clients, rules, queues, worker, log } = context;
   const { count, set } = context.metrics;
+  // At once: nobody may take this process for ready before the log is open.
+  context.health.watch('outcomes', () => waiting('opening the outcome log'));
   const reader = await openLogReader(context);
   const stats = new Stats();
   const intake = createIntake({

@@ -10,17 +10,31 @@ import { OUTCOMES_MAX, VALUE_MAX_BYTES } from './options.js';
  * Bytes that are not UTF-8 arrive as U+FFFD, which no channel's name may hold: such an outcome is a dead letter of its own.
  */
 export function decodeRecord({ offset, timestamp, value }: KafkaMessage): LogEntry {
-  // A copy: the record's bytes are a view of the whole fetch, which a letter must not keep alive.
-  const raw = () =>
-    value === null
-      ? ''
-      : value
-          .subarray(0, 4 * RAW_MAX)
-          .toString('utf8')
-          .slice(0, RAW_MAX);
-  const entry = { position: offset, arrivalMs: Number(timestamp), raw };
-  const decoded = readValue(value);
-  return typeof decoded === 'string' ? { ...entry, outcomes: [], fault: decoded } : { ...entry, outcomes: decoded };
+  return new DecodedRecord(offset, Number(timestamp), value, readValue(value));
+}
+
+/** A class for speed alone: made a few hundred thousand times a second, it needs no function of its own for each record's text. */
+class DecodedRecord implements LogEntry {
+  readonly position: string;
+  readonly arrivalMs: number;
+  readonly outcomes: readonly unknown[];
+  readonly fault?: string;
+  readonly #value: Buffer | null;
+
+  constructor(position: string, arrivalMs: number, value: Buffer | null, read: unknown[] | string) {
+    this.position = position;
+    this.arrivalMs = arrivalMs;
+    this.#value = value;
+    this.outcomes = typeof read === 'string' ? [] : read;
+    if (typeof read === 'string') this.fault = read;
+  }
+
+  /** A copy: the record's bytes are a view of the whole fetch, which a letter must not keep alive. */
+  raw(): string {
+    if (this.#value === null) return '';
+    const cut = this.#value.subarray(0, 4 * RAW_MAX);
+    return cut.toString('utf8').slice(0, RAW_MAX);
+  }
 }
 
 /** The outcomes, or the fault as text. */
@@ -45,14 +59,14 @@ function wrongKind(parsed: unknown): string {
 
 /** Another channel's outcomes would lie in a partition that is not theirs, and lose their order. */
 function severalChannels(outcomes: readonly unknown[]): string | undefined {
-  const first = channelOf(outcomes[0]);
-  const other = outcomes.map(channelOf).find((channel) => channel !== first);
-  if (other === undefined || first === undefined) return undefined;
-  const show = (channel: string) => JSON.stringify(channel.slice(0, 60).toWellFormed());
-  return `an array holds the outcomes of one channel, which is also the record's key; got ${show(first)} and ${show(other)}`;
-}
-
-function channelOf(outcome: unknown): string | undefined {
-  const channel: unknown = (outcome as { channel?: unknown } | null)?.channel;
-  return typeof channel === 'string' ? channel.normalize('NFC') : undefined;
+  let first: string | undefined;
+  for (const outcome of outcomes) {
+    const channel: unknown = (outcome as { channel?: unknown } | null)?.channel;
+    if (typeof channel !== 'string' || channel === first) continue;
+    first ??= channel;
+    if (channel.normalize('NFC') === first.normalize('NFC')) continue;
+    const show = (name: string) => JSON.stringify(name.slice(0, 60).toWellFormed());
+    return `an array holds the outcomes of one channel, which is also the record's key; got ${show(first)} and ${show(channel)}`;
+  }
+  return undefined;
 }

@@ -10,7 +10,8 @@ import { isUnknownTopic, openKafka, rootCause } from './client.js';
 import { DeadLetters } from './dead-letters.js';
 import { Lags } from './lags.js';
 import { DEFAULT_TOPIC, type KafkaConnection } from './options.js';
-import { type Consuming, Partition } from './partition.js';
+import type { Consuming } from './partition.js';
+import { Partitions } from './partitions.js';
 import { clockWarning } from './topic.js';
 import { TopicView } from './topic-view.js';
 
@@ -58,9 +59,8 @@ class KafkaReader implements LogReader {
   /** kafkajs calls much an error that it then cures itself. */
   readonly #kafkajs: (facts: object, message: string) => void;
   readonly #deadLetters: DeadLetters;
-  readonly #partitions = new Map<number, Partition>();
+  readonly #partitions: Partitions;
   readonly #counters: Record<string, number> = {};
-  #owned: readonly number[] = [];
   readonly #lags = new Lags();
   #away: string | undefined = 'connecting to Kafka';
   #joined = false;
@@ -70,6 +70,12 @@ class KafkaReader implements LogReader {
     this.#settings = settings;
     this.#warn = quietLog(settings.log);
     this.#kafkajs = quietLog(settings.log, 10_000);
+    const { client, keys, topic, rewindMs, log } = settings;
+    this.#partitions = new Partitions({
+      ...{ client, keys, topic, rewindMs, warn: this.#warn },
+      count: (name, by) => this.#count(name, by),
+      tell: (facts, message) => log.warn(facts, message),
+    });
     this.#deadLetters = new DeadLetters(this.#open(), settings.topic);
   }
 
@@ -82,7 +88,7 @@ class KafkaReader implements LogReader {
         this.#warn({ err: rootCause(error) }, `${this.#away}; trying again`);
       });
       if (performance.now() - startedAt > 60_000) attempt = 0;
-      if (!signal.aborted) await sleep(backoffMs(attempt, 500, 30_000), signal);
+      if (!signal.aborted) await sleep(backoffMs(attempt, 500, 5_000), signal);
     }
     await this.#deadLetters.close();
   }
@@ -95,8 +101,8 @@ class KafkaReader implements LogReader {
   progress(): LogProgress {
     const paused = this.#away ?? this.#lags.unreadable;
     return {
-      owned: this.#owned.map((n) => this.#partition(n).name),
-      lag: this.#lags.total(this.#owned),
+      owned: this.#partitions.owned.map((n) => this.#partitions.get(n).name),
+      lag: this.#lags.total(this.#partitions.owned),
       lastProgressAt: this.#lags.lastProgressAt,
       ...(paused === undefined ? {} : { paused }),
       counters: { ...this.#counters },
@@ -154,9 +160,8 @@ class KafkaReader implements LogReader {
 
   /** What is in flight is finished and committed, then the partitions go to the others. Never rejects. */
   async #end(consumer: Consumer, view: TopicView): Promise<void> {
-    const mine = [...this.#partitions.values()];
-    await Promise.all(mine.map((partition) => partition.busy));
-    await withDeadline(Promise.all(mine.map((one) => one.finish())), END_MS, 'the last commit').catch(() => {});
+    await this.#partitions.atRest();
+    await withDeadline(this.#partitions.finish(), END_MS, 'the last commit').catch(() => {});
     this.#joined = false;
     this.#assign([]);
     for (const end of [consumer.disconnect(), view.forget()])
@@ -164,20 +169,17 @@ class KafkaReader implements LogReader {
   }
 
   #assign(numbers: readonly number[]): void {
-    const gone = this.#owned.filter((n) => !numbers.includes(n));
-    const fresh = numbers.filter((n) => !this.#owned.includes(n));
-    for (const n of gone) this.#partition(n).lose();
-    for (const n of fresh) this.#partition(n).assign();
-    this.#owned = [...numbers].sort((a, b) => a - b);
+    const { topic, log } = this.#settings;
+    this.#partitions.assign(numbers);
     this.#lastBatchAt = performance.now();
     if (numbers.length === 0) return;
     this.#count('rebalances');
-    this.#settings.log.info({ topic: this.#settings.topic, partitions: this.#owned }, 'reading partitions');
+    log.info({ topic, partitions: this.#partitions.owned }, 'reading partitions');
   }
 
   async #onBatch(payload: EachBatchPayload, consuming: Consuming): Promise<void> {
-    const partition = this.#partition(payload.batch.partition);
-    if (consuming.signal.aborted || !this.#owned.includes(payload.batch.partition)) return;
+    const partition = this.#partitions.get(payload.batch.partition);
+    if (consuming.signal.aborted || !this.#partitions.owned.includes(payload.batch.partition)) return;
     this.#lastBatchAt = performance.now();
     // Taken away and given back before the batch in hand was done.
     let work = partition.busy;
@@ -199,7 +201,7 @@ class KafkaReader implements LogReader {
         this.#away = this.#trouble(error);
         this.#warn({ err: rootCause(error) }, this.#away);
       });
-      const waits = this.#lags.unreadable === undefined && this.#lags.waitsForConsumer(this.#mine());
+      const waits = this.#lags.unreadable === undefined && this.#lags.waitsForConsumer(this.#partitions.mine());
       if (!waits || this.#away !== undefined) this.#lastBatchAt = performance.now();
       const still = performance.now() - this.#lastBatchAt;
       if (still > this.#settings.stallMs)
@@ -211,7 +213,7 @@ class KafkaReader implements LogReader {
   async #look(consuming: Consuming): Promise<void> {
     const { view } = consuming;
     const seen = await withDeadline(view.partitions(), END_MS, 'a question about the topic');
-    const mine = this.#mine();
+    const mine = this.#partitions.mine();
     if ([...mine.keys()].some((n) => !seen.has(n))) await view.forget();
     this.#lags.see(mine, seen);
     const { unreadable } = this.#lags;
@@ -226,23 +228,6 @@ class KafkaReader implements LogReader {
     if (isUnknownTopic(error))
       return `the topic ${this.#settings.topic} does not exist (fuseline kafka create-topic makes it)`;
     return `Kafka cannot be used: ${rootCause(error).message}`;
-  }
-
-  #mine(): Map<number, Partition> {
-    return new Map(this.#owned.map((n) => [n, this.#partition(n)]));
-  }
-
-  #partition(n: number): Partition {
-    const found = this.#partitions.get(n);
-    if (found) return found;
-    const { client, keys, topic, rewindMs, log } = this.#settings;
-    const made = new Partition({
-      ...{ client, keys, topic, partition: n, rewindMs, warn: this.#warn },
-      count: (name, by) => this.#count(name, by),
-      tell: (facts, message) => log.warn(facts, message),
-    });
-    this.#partitions.set(n, made);
-    return made;
   }
 
   #open() {
