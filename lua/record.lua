@@ -14,10 +14,11 @@
 --         blocked, overridden, clipped to Redis time, outbox … }
 local results = ARGV[10]
 
--- Fast path, before anything else is even defined: nothing bad in the batch, nothing going on in the channel. Two reads, no write.
+-- Fast path, before anything else is even defined: nothing bad in the batch, nothing going on in the channel. Two reads, no write. A time
+-- window has to count successes too.
 local present = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5], KEYS[7])
 local stored = redis.call('HGETALL', KEYS[3])
-if present == 0 and not string.find(results, '0', 1, true) then
+if present == 0 and not string.find(results, '0', 1, true) and not string.find(ARGV[2], 'time', 1, true) then
   local quiet = true
   for i = 1, #stored, 2 do
     local name = stored[i]
@@ -29,7 +30,7 @@ end
 -- include lib/channel.lua
 -- include lib/move.lua
 -- include lib/due.lua
--- include lib/count-window.lua
+-- include lib/window.lua
 -- include lib/fence.lua
 -- include lib/evidence.lua
 -- include lib/save.lua
@@ -48,7 +49,7 @@ if real.state == 'open' or lane.state == 'open' then
 elseif channel.forced > now then
   count.overridden = #results
 else
-  local window = loadWindow(policy.size)
+  local window = loadWindow()
   local fence = loadFence(partition)
   local evidence = newEvidence(ARGV[14])
   local since = math.max(lane.since, real.since, channel.forced)
@@ -68,7 +69,9 @@ else
       count.blocked = count.blocked + 1
     elseif since > 0 and ends - duration <= since then
       count.late = count.late + 1
-    elseif success and window:isOpen() and fence.by ~= '' and fence.by ~= partition and (again or arrival <= fence.at) then
+    elseif window:isPast(ends) then
+      count.late = count.late + 1
+    elseif window.forgetful and success and window:isOpen() and fence.by ~= '' and fence.by ~= partition and (again or arrival <= fence.at) then
       -- Another partition opened this window: its replayed successes, once dropped on the fast path, must not dilute it.
       count.late = count.late + 1
     else
@@ -80,11 +83,11 @@ else
         end
         evidence:add(failure)
       end
-      window:push(success)
+      window:push(success, ends)
       if not success and window:isBelow(policy.threshold) then
         verdict = { recorded = window:recorded(), succeeded = window:succeeded() }
         open(lane, now, 'success-rate', nil, {
-          size = int(policy.size), recorded = int(verdict.recorded), succeeded = int(verdict.succeeded),
+          size = int(window:total()), recorded = int(verdict.recorded), succeeded = int(verdict.succeeded),
           threshold = int(policy.threshold), evidence = evidence:latest(),
         })
         window:clear()
@@ -105,7 +108,7 @@ else
     -- Usually no call of the entry is so old that it could be stale or late: then nobody looks at its times, and while there is no
     -- window a run of successes is counted at one go (most of what a worker reads; it halves what an outcome costs Redis).
     local earliest = arrival - (entry[4] or math.huge)
-    local timely = earliest >= now - policy.fresh and earliest > since
+    local timely = window.forgetful and earliest >= now - policy.fresh and earliest > since
     local i, last = at + 1, at + outcomes
     while i <= last do
       local run = 0

@@ -1,8 +1,8 @@
 -- The channel in memory: what every script that can change its state begins with. Expects `stored`, the state hash as HGETALL gave it.
--- ARGV  1 mode on|observe · 2 window size · 3 threshold in hundredths of a percent · 4 block length ms · 5 growth per relapse
+-- ARGV  1 mode on|observe · 2 window (lib/window.lua) · 3 threshold in hundredths of a percent · 4 block length ms · 5 growth per relapse
 --       6 longest block ms · 7 hold ms · 8 window's life ms · 9 freshFor ms
 local policy = {
-  mode = ARGV[1], size = tonumber(ARGV[2]), threshold = tonumber(ARGV[3]),
+  mode = ARGV[1], threshold = tonumber(ARGV[3]),
   blockFor = tonumber(ARGV[4]), growth = tonumber(ARGV[5]), blockMax = tonumber(ARGV[6]),
   hold = tonumber(ARGV[7]), windowTtl = tonumber(ARGV[8]), fresh = tonumber(ARGV[9]),
 }

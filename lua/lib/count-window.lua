@@ -1,12 +1,13 @@
 -- The count window: the last N outcomes since the first failure. Slots never recorded count as successes, so only the failures matter:
 -- rate = (N - failures) / N. A window of another kind is another file with the same functions.
 
-local window = {}
-window.__index = window
+-- `forgetful`: a success without a window leaves nothing behind, not even in the fence; so it may be read again from another partition.
+local countWindow = { forgetful = true }
+countWindow.__index = countWindow
 
 -- Keeps the newest `size` of what is stored: so a smaller N takes hold at once. Anything but '0' counts as a success.
-local function loadWindow(size)
-  local w = setmetatable({ size = size, slots = {}, first = 1, last = 0, failures = 0, added = 0, cleared = channel.clearWindow }, window)
+local function loadCountWindow(size)
+  local w = setmetatable({ size = size, slots = {}, first = 1, last = 0, failures = 0, added = 0, cleared = channel.clearWindow }, countWindow)
   if not channel.clearWindow then
     for _, slot in ipairs(redis.call('LRANGE', KEYS[1], -size, -1)) do
       w.last = w.last + 1
@@ -18,17 +19,19 @@ local function loadWindow(size)
   return w
 end
 
-function window:recorded() return self.last - self.first + 1 end
-function window:succeeded() return self:recorded() - self.failures end
-function window:isOpen() return self.last >= self.first end
+function countWindow:recorded() return self.last - self.first + 1 end
+function countWindow:succeeded() return self:recorded() - self.failures end
+function countWindow:total() return self.size end
+function countWindow:isOpen() return self.last >= self.first end
+function countWindow:isPast() return false end
 
-function window:clear()
+function countWindow:clear()
   self.first, self.failures, self.added = self.last + 1, 0, 0
   self.cleared = self.cleared or self.stored
 end
 
 -- A success without a window is the healthy case: nothing to remember. A full window of successes is healthy again.
-function window:push(success)
+function countWindow:push(success)
   if success and not self:isOpen() then return end
   self.last = self.last + 1
   self.slots[self.last] = success and '1' or '0'
@@ -43,14 +46,16 @@ function window:push(success)
 end
 
 -- Strictly below, in integers: equality never blocks, 0 never blocks, 100 blocks at the first failure.
-function window:isBelow(threshold)
+function countWindow:isBelow(threshold)
   return (self.size - self.failures) * 10000 < threshold * self.size
 end
 
-function window:save()
+function countWindow:save()
   if self.cleared then redis.call('DEL', KEYS[1], KEYS[7]) end
   if self.added == 0 then return end
   local length = redis.call('RPUSH', KEYS[1], unpack(self.slots, self.last - self.added + 1, self.last))
   if length > self.size then redis.call('LTRIM', KEYS[1], -self.size, -1) end
   redis.call('PEXPIREAT', KEYS[1], int(now + policy.windowTtl))
 end
+
+function countWindow:dropOtherKind() redis.call('DEL', KEYS[7]) end

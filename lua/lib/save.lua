@@ -55,9 +55,12 @@ local function save(present)
   local window, fence = channel.window, channel.fence
   local others = present and present - (channel.hadKey and 1 or 0) - (window and window.stored and 1 or 0) or 1
   local outbox = (others > 0 or channel.pushed > 0) and redis.call('LRANGE', KEYS[5], 0, -1) or {}
+  local told = #outbox
 
   if window then
     window:save()
+    -- What else was there is the window of the kind that judged before.
+    if present and others - (told > 0 and 1 or 0) > 0 and not window.cleared then window:dropOtherKind() end
   elseif channel.clearWindow then
     redis.call('DEL', KEYS[1], KEYS[7])
   end

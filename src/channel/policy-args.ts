@@ -1,11 +1,11 @@
-import { type Policy, windowTtlMs } from '../domain/policy.js';
+import { type Policy, type Window, windowTtlMs } from '../domain/policy.js';
 
 /** The nine arguments with which every judging script begins; named in `lua/lib/channel.lua`. */
 export function policyArgs(policy: Policy, freshForMs: number): (string | number)[] {
   const { mode, window, successRate, block, holdMs } = policy;
   return [
     mode,
-    window.size,
+    windowArg(window),
     successRate,
     block.forMs,
     block.growth,
@@ -14,4 +14,10 @@ export function policyArgs(policy: Policy, freshForMs: number): (string | number
     windowTtlMs(policy),
     freshForMs,
   ];
+}
+
+/** As `lua/lib/window.lua` reads it. */
+function windowArg(window: Window): string | number {
+  if (window.kind === 'count') return window.size;
+  return `time:${window.spanMs}:${window.slots}:${window.minCalls}`;
 }

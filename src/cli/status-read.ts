@@ -37,6 +37,7 @@ export type ChannelStatus = {
   readonly notJudgedUntil: number;
   /** Mode `observe`: it would be blocked until then; 0: it would not. */
   readonly wouldBeBlockedUntil: number;
+  /** Slots of a count window; of a time window the calls in it. */
   readonly window: { readonly size: number; readonly recorded: number; readonly succeeded: number };
   /** Outcomes of the last minute, all workers together. */
   readonly lastMinute: { readonly successes: number; readonly failures: number };
@@ -141,18 +142,33 @@ async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
 type More = { recorded: number; succeeded: number; forced: number; shadow: number };
 
 async function readMore(main: RedisClient, keys: Keys, channel: string): Promise<More> {
-  const [health] = keys.channel(channel);
-  const [window, fields] = await Promise.all([
+  const [health, , , , , , slots] = keys.channel(channel);
+  const [window, perSlot, fields] = await Promise.all([
     main.lrange(health, 0, -1).catch((): string[] => []),
+    main.hgetall(slots).catch((): Record<string, string> => ({})),
     main.hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until').catch((): null[] => []),
   ]);
   const [forced, shadowState, shadowUntil] = fields;
   return {
-    recorded: window.length,
-    succeeded: window.filter((slot) => slot === '1').length,
+    ...add(window, perSlot),
     forced: Number(forced ?? 0) || 0,
     shadow: shadowState === 'open' ? Number(shadowUntil ?? 0) || 0 : 0,
   };
+}
+
+/** A channel has a count window or a time window, never both. */
+function add(
+  window: readonly string[],
+  perSlot: Readonly<Record<string, string>>,
+): { recorded: number; succeeded: number } {
+  const succeeded = window.filter((slot) => slot === '1').length;
+  const sum = { recorded: window.length, succeeded };
+  for (const value of Object.values(perSlot)) {
+    const [, good, bad] = /^(\d+)\|(\d+)$/.exec(value) ?? [];
+    sum.succeeded += Number(good ?? 0);
+    sum.recorded += Number(good ?? 0) + Number(bad ?? 0);
+  }
+  return sum;
 }
 
 const AT_ONCE = 100;
@@ -193,7 +209,11 @@ function channelStatus(
     watchedUntil: blocked ? 0 : later(read.state?.hold ?? 0),
     notJudgedUntil: later(more.forced),
     wouldBeBlockedUntil: later(more.shadow),
-    window: { size: policy.window.size, recorded: more.recorded, succeeded: more.succeeded },
+    window: {
+      size: policy.window.kind === 'count' ? policy.window.size : more.recorded,
+      recorded: more.recorded,
+      succeeded: more.succeeded,
+    },
     lastMinute: lastMinute ?? { successes: 0, failures: 0 },
     ...(read.fault === undefined ? {} : { fault: read.fault }),
   };

@@ -2,12 +2,16 @@ import { type ChannelBatch, isAfter, NOTHING_RECORDED, type RecordResult } from 
 import { CountWindow } from './count-window.js';
 import { type Hand, type Lane, Lanes } from './lanes.js';
 import { blockMs, type Policy, windowTtlMs } from './policy.js';
+import { type SlotCounts, slotMs, TimeWindow } from './time-window.js';
 import type { Evidence, State, Transition } from './transition.js';
 
 const EVIDENCE_KEPT = 20;
 const NOBODY: Hand = { actor: '', note: '' };
 
-type StoredWindow = { slots: boolean[]; expiresAt: number };
+type StoredWindow = { expiresAt: number } & (
+  | { kind: 'count'; slots: readonly boolean[] }
+  | { kind: 'time'; lengthMs: number; counts: SlotCounts; newest: number }
+);
 type Fence = { positions: Map<string, { position: string; written: number }>; by: string; at: number };
 type Tally = { -readonly [K in keyof RecordResult]: RecordResult[K] };
 
@@ -37,7 +41,8 @@ export class ChannelModel {
     this.#expire(now);
     const lanes = this.#lanes;
     const result = { ...NOTHING_RECORDED };
-    if (this.#window === undefined && lanes.isQuiet && !batch.results.includes('0')) return result;
+    const isHealthy = this.#window === undefined && lanes.isQuiet && !batch.results.includes('0');
+    if (isHealthy && policy.window.kind === 'count') return result;
     const before = lanes.outbox.length;
     lanes.due(policy, now);
     const lane = policy.mode === 'observe' ? lanes.shadow : lanes.real;
@@ -94,21 +99,26 @@ export class ChannelModel {
     blocked: boolean;
     since: number;
     until: number;
+    /** Slots of a count window, oldest first. */
     window: readonly boolean[];
+    /** Counts of a time window. */
+    slots: SlotCounts;
     epoch: number;
     shadow: State;
   } {
     this.#expire(now);
     const { real, shadow, keyEnds, epoch } = this.#lanes;
     const { state, since, ends: until } = real;
-    const window = this.#window?.slots ?? [];
-    return { state, blocked: keyEnds !== -2, since, until, window, epoch, shadow: shadow.state };
+    const stored = this.#window;
+    const window = stored?.kind === 'count' ? stored.slots : [];
+    const slots = stored?.kind === 'time' ? stored.counts : new Map();
+    return { state, blocked: keyEnds !== -2, since, until, window, slots, epoch, shadow: shadow.state };
   }
 
   #judge(policy: Policy, batch: ChannelBatch, now: number, lane: Lane, result: Tally): void {
     const fence = this.#fence;
     const before = fence.positions.get(batch.partition)?.position;
-    const window = new CountWindow(policy.window.size, this.#window?.slots);
+    const window = this.#loadWindow(policy);
     const since = Math.max(lane.since, this.#lanes.real.since, this.#lanes.forced);
     let verdict: { recorded: number; succeeded: number } | undefined;
     let last = before;
@@ -129,7 +139,9 @@ export class ChannelModel {
         if (now - ends > this.freshForMs) result.stale += 1;
         else if (lane.state === 'open') result.blockedDropped += 1;
         else if (since > 0 && ends - (batch.times[2 * i + 1] ?? 0) <= since) result.late += 1;
+        else if (window.isPast(ends)) result.late += 1;
         else if (
+          window.forgetful &&
           success &&
           window.isOpen &&
           fence.by !== '' &&
@@ -146,10 +158,15 @@ export class ChannelModel {
           }
           if (proof !== undefined)
             this.#evidence = [...this.#evidence, JSON.parse(proof) as Evidence].slice(-EVIDENCE_KEPT);
-          window.push(success);
+          window.push(success, ends);
           if (!success && window.isBelow(policy.successRate)) {
             verdict = { recorded: window.recorded, succeeded: window.succeeded };
-            const decision = { size: window.size, ...verdict, threshold: policy.successRate, evidence: this.#evidence };
+            const decision = {
+              size: window.total,
+              ...verdict,
+              threshold: policy.successRate,
+              evidence: this.#evidence,
+            };
             this.#lanes.open(policy, lane, now, 'success-rate', { decision });
             window.clear();
           }
@@ -161,9 +178,27 @@ export class ChannelModel {
     if (result.duplicate === batch.results.length || last === undefined) return;
     Object.assign(result, verdict ?? { recorded: window.recorded, succeeded: window.succeeded });
     fence.positions.set(batch.partition, { position: last, written: now });
-    const changed = opened || result.counted > 0;
-    if (!window.isOpen) this.#window = undefined;
-    else if (changed) this.#window = { slots: [...window.slots], expiresAt: now + windowTtlMs(policy) };
+    this.#saveWindow(policy, window, opened || result.counted > 0 ? now : undefined);
+  }
+
+  /** A window of another kind, or with slots of another length, says nothing to this policy. */
+  #loadWindow({ window }: Policy): CountWindow | TimeWindow {
+    const stored = this.#window;
+    if (window.kind === 'count') return new CountWindow(window.size, stored?.kind === 'count' ? stored.slots : []);
+    const { spanMs, slots, minCalls } = window;
+    const fits = stored?.kind === 'time' && stored.lengthMs === slotMs(spanMs, slots);
+    return new TimeWindow(spanMs, slots, minCalls, fits ? stored : undefined);
+  }
+
+  #saveWindow(policy: Policy, window: CountWindow | TimeWindow, changedAt: number | undefined): void {
+    const expiresAt = changedAt === undefined ? (this.#window?.expiresAt ?? 0) : changedAt + windowTtlMs(policy);
+    if (window instanceof CountWindow) {
+      if (!window.isOpen) this.#window = undefined;
+      else if (changedAt !== undefined) this.#window = { kind: 'count', slots: [...window.slots], expiresAt };
+    } else if (policy.window.kind === 'time' && window.newest > 0) {
+      const lengthMs = slotMs(policy.window.spanMs, policy.window.slots);
+      this.#window = { kind: 'time', lengthMs, counts: window.counts, newest: window.newest, expiresAt };
+    } else this.#window = undefined;
   }
 
   #expire(now: number): void {

@@ -3,6 +3,8 @@
  * slots never recorded count as successes, so the rate is (N - failures) / N.
  */
 export class CountWindow {
+  /** A success without a window leaves nothing behind, not even in the fence; so it may be read again from another partition. */
+  readonly forgetful = true;
   readonly size: number;
   #slots: boolean[];
   #failures: number;
@@ -16,6 +18,14 @@ export class CountWindow {
 
   get isOpen(): boolean {
     return this.#slots.length > 0;
+  }
+
+  get total(): number {
+    return this.size;
+  }
+
+  isPast(): boolean {
+    return false;
   }
 
   get recorded(): number {

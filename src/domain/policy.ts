@@ -20,7 +20,16 @@ export type Policy = {
 export type Mode = 'on' | 'observe' | 'off';
 
 /** A union by `kind`, so that another kind of window is another member here and another function in Lua. */
-export type Window = { readonly kind: 'count' /** Slots, 1 to 1,000. */; readonly size: number };
+export type Window =
+  | { readonly kind: 'count' /** Slots, 1 to 1,000. */; readonly size: number }
+  | {
+      readonly kind: 'time';
+      readonly spanMs: number;
+      /** Slots of equal length into which the span is cut. */
+      readonly slots: number;
+      /** Below so many calls in the window nothing is judged. */
+      readonly minCalls: number;
+    };
 
 export type BlockLength = {
   readonly forMs: number;
@@ -41,7 +50,8 @@ export const DEFAULT_POLICY: Policy = {
 
 /** How long an untouched window lives: the block's length and half an hour (the window of a channel that went quiet is no news). */
 export function windowTtlMs(policy: Policy): number {
-  return policy.block.forMs + 30 * 60_000;
+  const spanMs = policy.window.kind === 'time' ? policy.window.spanMs : 0;
+  return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 
 /** Length of a block that is the `trips`-th of its incident (1 = the first). */

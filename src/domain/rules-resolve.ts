@@ -48,16 +48,7 @@ export function policyRules(document: RulesDocument): [path: string[], rule: Pol
 
 /** What a document asks for that this version accepts but does not judge by, each with what happens instead. */
 export function unjudged(document: RulesDocument): Problem[] {
-  const instead = fallbackWindow(document).size;
   return policyRules(document).flatMap(([path, rule]) => [
-    ...(typeof rule.window === 'object' && rule.window.kind === 'time'
-      ? [
-          problemAt(
-            [...path, 'window'],
-            `window kind time is not judged by this version; these channels use a count window of ${instead}`,
-          ),
-        ]
-      : []),
     ...(rule.halfOpen === undefined
       ? []
       : [
@@ -84,7 +75,7 @@ function resolve(document: RulesDocument, rule: ChannelRule): Policy {
   const merged: ChannelRule = { ...stripped(document.defaults), ...stripped(named), ...stripped(rule) };
   return {
     mode: merged.mode ?? document.mode ?? DEFAULT_POLICY.mode,
-    window: countWindow(merged.window) ?? fallbackWindow(document),
+    window: readWindow(merged.window),
     successRate: merged.successRate === undefined ? DEFAULT_POLICY.successRate : Math.round(merged.successRate * 100),
     block: blockLength(merged.block),
     holdMs: ms(merged.hold, DEFAULT_POLICY.holdMs),
@@ -93,13 +84,13 @@ function resolve(document: RulesDocument, rule: ChannelRule): Policy {
   };
 }
 
-function countWindow(window: PolicyRule['window']): Window | undefined {
+/** A time window has ten slots and judges from five calls on, unless it says otherwise. */
+function readWindow(window: PolicyRule['window']): Window {
+  if (window === undefined) return DEFAULT_POLICY.window;
   if (typeof window === 'number') return { kind: 'count', size: window };
-  return window?.kind === 'count' ? { kind: 'count', size: window.size } : undefined;
-}
-
-function fallbackWindow(document: RulesDocument): Window {
-  return countWindow(document.defaults?.window) ?? DEFAULT_POLICY.window;
+  if (window.kind === 'count') return { kind: 'count', size: window.size };
+  const { span, slots = 10, minCalls = 5 } = window;
+  return { kind: 'time', spanMs: ms(span, 0), slots, minCalls };
 }
 
 function blockLength(block: PolicyRule['block']): BlockLength {

@@ -65,6 +65,12 @@ const Mode = z.enum(['on', 'observe', 'off'], modeError);
 
 const size = whole('window size', 1, WINDOW_MOST);
 const windowKindError = 'window.kind must be count or time';
+/** Most slots of a time window: all are read with every batch of the channel. */
+export const SLOTS_MOST = 120;
+const isSpan = (text: string) => {
+  const spanMs = parseDuration(text) ?? 0;
+  return spanMs >= 1_000 && spanMs <= 3_600_000;
+};
 const Window = z.union(
   [
     whole('window', 1, WINDOW_MOST),
@@ -74,8 +80,8 @@ const Window = z.union(
         mapping({ kind: z.literal('count'), size }),
         mapping({
           kind: z.literal('time'),
-          span: duration('span'),
-          slots: whole('slots', 1, WINDOW_MOST).optional(),
+          span: duration('span').refine(isSpan, { error: 'span must be from 1s to 1h' }),
+          slots: whole('slots', 1, SLOTS_MOST).optional(),
           minCalls: whole('minCalls', 1, 1_000_000).optional(),
         }),
       ],

@@ -59,13 +59,19 @@ export function describePolicy(policy: Policy): Required<Omit<PolicyRule, 'halfO
   const { forMs, growth, maxMs } = policy.block;
   return {
     mode: policy.mode,
-    window: policy.window.size,
+    window: describeWindow(policy.window),
     successRate: policy.successRate / 100,
     block: growth === 1 ? formatDuration(forMs) : { for: formatDuration(forMs), growth, max: formatDuration(maxMs) },
     hold: formatDuration(policy.holdMs),
     ignore: [...policy.ignore],
     ...(policy.group === undefined ? {} : { group: policy.group }),
   };
+}
+
+function describeWindow(window: Policy['window']): NonNullable<PolicyRule['window']> {
+  if (window.kind === 'count') return window.size;
+  const { spanMs, slots, minCalls } = window;
+  return { kind: 'time', span: formatDuration(spanMs), slots, minCalls };
 }
 
 const EMPTY_WARNING = 'there are no rules: every channel is observed with the defaults, none is blocked';

@@ -47,11 +47,20 @@ export class ClockedChannel {
 
   async view(now: number) {
     await this.expire(now);
-    const [health, blocked, state] = this.#keys as [string, string, string];
-    const [slots, keyThere, fields] = await Promise.all([
+    const [health, blocked, state, , , , counts] = this.#keys as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    const [slots, keyThere, fields, perSlot] = await Promise.all([
       this.#client.lrange(health, 0, -1),
       this.#client.exists(blocked),
       this.#client.hgetall(state),
+      this.#client.hgetall(counts),
     ]);
     return {
       state: fields.state ?? 'closed',
@@ -59,6 +68,11 @@ export class ClockedChannel {
       since: Number(fields.since ?? 0),
       until: Number(fields.until ?? 0),
       window: slots.map((slot) => slot === '1'),
+      slots: new Map(
+        Object.entries(perSlot)
+          .filter(([name]) => !name.startsWith('@'))
+          .map(([slot, value]) => [Number(slot), value.split('|').map(Number)]),
+      ),
       epoch: Number(fields.epoch ?? 0),
       shadow: fields['shadow.state'] ?? 'closed',
     };
@@ -66,8 +80,16 @@ export class ClockedChannel {
 
   /** Deletes what would have expired. Not the block key: a script must see an end that nobody has noticed yet. */
   async expire(now: number): Promise<void> {
-    const [health, , state, fence, , evidence] = this.#keys as [string, string, string, string, string, string];
-    for (const key of [health, state, fence, evidence]) {
+    const [health, , state, fence, , evidence, counts] = this.#keys as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    for (const key of [health, state, fence, evidence, counts]) {
       const at = await this.#client.pexpiretime(key);
       if (at >= 0 && at <= now) await this.#client.del(key);
     }

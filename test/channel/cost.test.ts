@@ -63,6 +63,18 @@ describe('what a call of record.lua costs, from INFO commandstats', () => {
     }
   });
 
+  it.each(['S'.repeat(1_000), 'FS'.repeat(500)])(
+    'a time window: at most 12 commands, 15 with a failure, for a batch of 1,000',
+    async (story) => {
+      const { channel } = fresh();
+      const policy = policyOf({ window: { kind: 'time', spanMs: 10_000, slots: 10, minCalls: 5 }, rate: 0 });
+      await channel.record('FS', policy);
+      const cost = await costOf(() => channel.record(story, policy));
+      expect(cost.commands, cost.list).toBeLessThanOrEqual(story.includes('F') ? 15 : 12);
+      expect(cost.list).not.toMatch(/rpush.*channel_health/);
+    },
+  );
+
   it.each(['S', 'F', 'FS'.repeat(500)])('a blocked channel: at most four reads and no write (%s)', async (story) => {
     const { channel } = fresh();
     await channel.record('FFF');

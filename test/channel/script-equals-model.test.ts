@@ -13,7 +13,15 @@ const START = Math.floor(Date.now() / 1000) * 1000 + 365 * 86_400_000;
 
 const policy = fc.record({
   mode: fc.constantFrom('on' as const, 'on' as const, 'observe' as const),
-  window: fc.record({ kind: fc.constant('count' as const), size: fc.integer({ min: 1, max: 12 }) }),
+  window: fc.oneof(
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('count' as const), size: fc.integer({ min: 1, max: 12 }) }) },
+    fc.record({
+      kind: fc.constant('time' as const),
+      spanMs: fc.constantFrom(1_000, 5_000, 20_001),
+      slots: fc.integer({ min: 1, max: 6 }),
+      minCalls: fc.integer({ min: 1, max: 6 }),
+    }),
+  ),
   successRate: fc.constantFrom(0, 5_000, 6_000, 7_000, 8_000, 9_999, 10_000),
   block: fc.record({
     forMs: fc.integer({ min: 1, max: 40_000 }),

@@ -17,7 +17,7 @@ export const START = Math.floor(Date.now() / 1000) * 1000 + 365 * 86_400_000;
 export const C10 = policyOf({});
 
 export type PolicyInput = { mode?: Policy['mode']; size?: number; rate?: number; forMs?: number } & Partial<
-  Pick<Policy, 'holdMs' | 'ignore'> & Policy['block']
+  Pick<Policy, 'holdMs' | 'ignore' | 'window'> & Policy['block']
 >;
 
 /** `rate` in percent. */
@@ -25,7 +25,7 @@ export function policyOf(input: PolicyInput): Policy {
   const { mode = 'on', size = 10, rate = 80, forMs = 60_000, growth = 1, maxMs = 600_000, holdMs = 60_000 } = input;
   return {
     mode,
-    window: { kind: 'count', size },
+    window: input.window ?? { kind: 'count', size },
     successRate: Math.round(rate * 100),
     block: { forMs, growth, maxMs },
     holdMs,

@@ -66,7 +66,7 @@ describe('the threshold of a count window', () => {
       ${readFileSync('lua/lib/count-window.lua', 'utf8')}
       local size, fewest, failures = tonumber(ARGV[1]), {}, 0
       for threshold = 10000, 0, -1 do
-        local w = setmetatable({ size = size, failures = failures }, window)
+        local w = setmetatable({ size = size, failures = failures }, countWindow)
         while failures <= size and not w:isBelow(threshold) do
           failures = failures + 1
           w.failures = failures

@@ -13,6 +13,10 @@ const POLICY: Policy = {
   holdMs: 60,
   ignore: [],
 };
+const KINDS: Record<string, Policy> = {
+  'a count window': POLICY,
+  'a time window': { ...POLICY, window: { kind: 'time', spanMs: 24, slots: 4, minCalls: 3 } },
+};
 const FRESH_MS = 50;
 
 type Entry = { outcomes: { success: boolean; duration: number; ago: number }[] };
@@ -52,7 +56,7 @@ function toBatch(partition: number, entries: readonly Logged[]): ChannelBatch {
   };
 }
 
-describe('a batch', () => {
+describe.each(Object.entries(KINDS))('a batch under %s', (_kind, policy) => {
   it('gives exactly what its outcomes give one at a time, however often it is read again, whole, in part or cut at other boundaries', () => {
     fc.assert(
       fc.property(history, (steps) => {
@@ -76,13 +80,13 @@ describe('a batch', () => {
             number,
             number,
           ];
-          for (const one of log.slice(read, read + unread)) reference.record(POLICY, toBatch(p, [one]), now);
+          for (const one of log.slice(read, read + unread)) reference.record(policy, toBatch(p, [one]), now);
           const batch = unread > 0 ? log.slice(b, read + unread) : log.slice(a, b);
-          if (batch.length > 0) subject.record(POLICY, toBatch(p, batch), now);
+          if (batch.length > 0) subject.record(policy, toBatch(p, batch), now);
           done[p] = read + unread;
-          if (step.sweep) for (const model of [reference, subject]) model.recover(POLICY, now);
+          if (step.sweep) for (const model of [reference, subject]) model.recover(policy, now);
           const seen = [reference, subject].map((model) => {
-            model.recover(POLICY, now);
+            model.recover(policy, now);
             return {
               view: model.view(now),
               told: model.takeTransitions().map(({ kind, at, epoch }) => ({ kind, at, epoch })),

@@ -2,14 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { closeRedis, openRedis } from '../../src/redis/client.js';
 import { Keys } from '../../src/redis/keys.js';
 import { fixedRules, RulesError } from '../../src/rules/live-document.js';
+import type { LiveRules } from '../../src/rules/port.js';
 import { functionSource } from '../../src/rules/sources.js';
 import { getRules, setRules } from '../../src/rules/store.js';
 import { startRedis, uniquePrefix } from '../support/redis.js';
 import { until } from '../support/wait.js';
 import { follow, openStore, recordingLogger } from './support.js';
 
-const windowOf = (rules: { policyFor(channel: string): { window: { size: number } } }) =>
-  rules.policyFor('A').window.size;
+const windowOf = (rules: Pick<LiveRules, 'policyFor'>) => {
+  const { window } = rules.policyFor('A');
+  return window.kind === 'count' ? window.size : Number.NaN;
+};
 
 describe('live rules', () => {
   it('are the new ones within a second of a change, in every process, without a restart', async () => {
