@@ -54,14 +54,15 @@ export async function openKafka() {
  * @param {object} [options]
  * @param {number} [options.port] default: a free one
  * @param {string} [options.dir] a folder that outlives the broker, for a restart with data; default: a temporary one
+ * @param {Record<string, number>} [options.listeners] ports beside the plain one, by protocol: `{ SASL_SSL: 9093 }`
  * @param {Record<string, string>} [options.properties] of the broker; they win over ours
  * @returns {Promise<RunningKafka & Started>}
  */
-export async function startKafka({ port, dir, properties = {} } = {}) {
+export async function startKafka({ port, dir, listeners = {}, properties = {} } = {}) {
   const kafka = await findKafka();
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce(kafka, { port: port ?? (await freePort()), dir, properties });
+      return await startOnce(kafka, { port: port ?? (await freePort()), dir, listeners, properties });
     } catch (error) {
       // Between finding a free port and binding it somebody else may take it.
       if (attempt === 5 || !/Address already in use|BindException/.test(error.message)) throw error;
@@ -71,19 +72,28 @@ export async function startKafka({ port, dir, properties = {} } = {}) {
 
 /**
  * @param {import('./find-kafka.mjs').KafkaInstallation} kafka
- * @param {{ port: number, dir?: string, properties: Record<string, string> }} options
+ * @param {{ port: number, dir?: string, listeners: Record<string, number>, properties: Record<string, string> }} options
  * @returns {Promise<RunningKafka & Started>}
  */
-async function startOnce({ java, classPath }, { port, dir, properties }) {
+async function startOnce({ java, classPath }, { port, dir, listeners, properties }) {
   const folder = dir ?? (await mkdtemp(join(tmpdir(), 'fuseline-kafka-')));
   const settings = join(folder, 'server.properties');
   const data = join(folder, 'data');
   await mkdir(folder, { recursive: true });
-  await writeFile(settings, propertiesFile({ port, controllerPort: await freePort(), data, properties }));
+  await writeFile(settings, propertiesFile({ port, controllerPort: await freePort(), data, listeners, properties }));
   const jvm = ['-XX:+UseSerialGC', '-cp', classPath];
   if (!(await isFormatted(data))) {
     const id = randomBytes(16).toString('base64url');
-    const format = ['-XX:TieredStopAtLevel=1', ...jvm, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', settings];
+    // With "=", because one id of 64 begins with a dash.
+    const format = [
+      '-XX:TieredStopAtLevel=1',
+      ...jvm,
+      'kafka.tools.StorageTool',
+      'format',
+      `--cluster-id=${id}`,
+      '-c',
+      settings,
+    ];
     const { code, text } = await run(java, format);
     if (code !== 0) throw new Error(`the data folder of Kafka could not be made:\n${text.trim().slice(-2_000)}`);
   }
@@ -133,14 +143,17 @@ function isFormatted(data) {
   );
 }
 
-/** @param {{ port: number, controllerPort: number, data: string, properties: Record<string, string> }} options */
-function propertiesFile({ port, controllerPort, data, properties }) {
+/**
+ * @param {{ port: number, controllerPort: number, data: string, listeners: Record<string, number>, properties: Record<string, string> }} options
+ */
+function propertiesFile({ port, controllerPort, data, listeners, properties }) {
+  const open = Object.entries({ PLAINTEXT: port, ...listeners }).map(([kind, each]) => `${kind}://127.0.0.1:${each}`);
   const all = {
     'process.roles': 'broker,controller',
     'node.id': '1',
     'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
-    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    listeners: [...open, `CONTROLLER://127.0.0.1:${controllerPort}`].join(),
+    'advertised.listeners': open.join(),
     'controller.listener.names': 'CONTROLLER',
     'listener.security.protocol.map':
       'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL',
