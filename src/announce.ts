@@ -18,6 +18,8 @@ const DEADLINE_MS = 2_000;
 /** While the queue is away every batch and every sweep tries again: feed and history get a transition only so often meanwhile. */
 const APPEND_AGAIN_MS = 60_000;
 const APPENDED_KEPT = 10_000;
+/** After a failure the same transitions are not tried again sooner, however many batches bring them: shorter than a sweep's turn. */
+const TRY_AGAIN_MS = 900;
 
 /** `pushed`: how many of `outbox`, the newest, the caller's own script call decided; it alone counts and logs them. */
 export type Decided = { readonly pushed: number; readonly outbox: readonly Transition[] };
@@ -48,6 +50,7 @@ export type AnnouncerOptions = {
 export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerOptions): Announcer {
   const appended = new Map<string, number>();
   const telling = new Map<string, { readonly epochs: ReadonlySet<number>; readonly told: Promise<boolean> }>();
+  const failed = new Map<string, { readonly epochs: ReadonlySet<number>; readonly at: number }>();
 
   /** Readers follow the feed, so it waits for no queue. */
   async function append(transition: Transition): Promise<void> {
@@ -122,9 +125,14 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
       // Every batch of a channel with something in its outbox comes here: those that bring nothing new wait for the one under way.
       const underWay = telling.get(channel);
       if (underWay && outbox.every(({ epoch }) => underWay.epochs.has(epoch))) return underWay.told;
+      const lately = failed.get(channel);
+      const isTooSoon = lately !== undefined && performance.now() - lately.at < TRY_AGAIN_MS;
+      if (isTooSoon && outbox.every(({ epoch }) => lately.epochs.has(epoch))) return false;
       const mine = { epochs: new Set(outbox.map(({ epoch }) => epoch)), told: tell(channel, score, outbox) };
       telling.set(channel, mine);
       const told = await mine.told;
+      if (told) failed.delete(channel);
+      else failed.set(channel, { epochs: mine.epochs, at: performance.now() });
       if (telling.get(channel) === mine) telling.delete(channel);
       return told;
     },

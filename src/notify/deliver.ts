@@ -25,6 +25,8 @@ export type DeliverOptions = {
 const MAX_STARTS = 10_000;
 /** While Redis does not say what the receiver knows, nothing is sent. */
 const OUTAGE_WAIT_MS = 2_000;
+/** What waits for another message asks less and less often: an endpoint may be away for a day. */
+const WAIT_MOST_MS = 30_000;
 const GONE_WAIT_MS = 30_000;
 /** The end of a block may be handed out a moment before its beginning, by another process. */
 const UNPROMPTED_LOOKS = 3;
@@ -74,7 +76,8 @@ export function createDeliver(options: DeliverOptions): (job: Job) => Promise<Ve
       if (isIncurable(claim.error)) throw claim.error;
       return { verdict: 'later', delayMs: jittered(OUTAGE_WAIT_MS) };
     }
-    if (claim.verdict === 'wait') return { verdict: 'later', delayMs: jittered(claim.ms) };
+    if (claim.verdict === 'wait')
+      return { verdict: 'later', delayMs: jittered(Math.max(claim.ms, Math.min(job.starts * 100, WAIT_MOST_MS))) };
     if (claim.verdict === 'unprompted' && job.starts < UNPROMPTED_LOOKS)
       return { verdict: 'later', delayMs: UNPROMPTED_WAIT_MS };
     const merged = claim.verdict === 'older' || claim.verdict === 'superseded';
