@@ -94,6 +94,20 @@ export function createWatcher(options: WatcherOptions): Watcher {
     }
   }
 
+  /** A new connection may lead to a server that lost the schedules: no reason to wait for the next turn. */
+  async function keepSchedules(signal: AbortSignal): Promise<void> {
+    let turn = new AbortController();
+    const onReady = () => turn.abort();
+    workerClient.on('ready', onReady);
+    while (!signal.aborted) {
+      turn = new AbortController();
+      await renew();
+      const restMs = trouble === undefined ? RENEW_EVERY_MS : RENEW_AGAIN_MS;
+      await sleep(restMs, AbortSignal.any([signal, turn.signal]));
+    }
+    workerClient.off('ready', onReady);
+  }
+
   return {
     progress() {
       const { at, message } = queueError;
@@ -121,10 +135,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
           backoff: { firstMs: 1_000, mostMs: 60_000 },
         }),
       ];
-      while (!signal.aborted) {
-        await renew();
-        await sleep(trouble === undefined ? RENEW_EVERY_MS : RENEW_AGAIN_MS, signal);
-      }
+      await keepSchedules(signal);
       await Promise.all(workers.map((worker) => worker.close()));
     },
   };
