@@ -9,6 +9,8 @@ type Flags = { partitions: string; replicas?: string; retention: string };
 
 const PARTITIONS_MAX = 10_000;
 const REPLICAS_MAX = 100;
+/** A person waits. */
+const IMPATIENT = { initialRetryTime: 200, retries: 2 };
 
 /** `fuseline kafka create-topic` */
 export function addKafka(program: Command): void {
@@ -41,7 +43,7 @@ No more workers than partitions can share the work. More partitions later move c
       const { rootCause, withAdmin } = await import('../transport/kafka/client.js');
       const { clockOf, clockWarning, createTopics } = await import('../transport/kafka/topic.js');
       try {
-        await withAdmin(connection, async (admin) => {
+        await withAdmin({ ...connection, retry: IMPATIENT }, async (admin) => {
           const made = await createTopics(admin, options);
           for (const name of [topic, `${topic}.dead`])
             print(

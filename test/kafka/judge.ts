@@ -30,8 +30,8 @@ export type Judges = {
 };
 
 /** Outcome workers of one fleet, in this process: real readers and intakes on the log and on Redis. */
-export async function judgesOf(log: KafkaLog, policy = EVERYTHING): Promise<Judges> {
-  const one = await stand({ policy, keys: log.keys });
+export async function judgesOf(log: KafkaLog, policy = EVERYTHING, url?: string): Promise<Judges> {
+  const one = await stand({ policy, keys: log.keys, ...(url === undefined ? {} : { url }) });
   const window = async (channel: string) => (await one.client.lrange(one.keys.channel(channel)[0], 0, -1)).join('');
   return {
     start(options = {}, around = (handler) => handler) {

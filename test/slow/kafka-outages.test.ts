@@ -9,6 +9,7 @@ import { decompressors } from '../../src/transport/kafka/codecs.js';
 import { judgesOf, pattern } from '../kafka/judge.js';
 import { openKafkaLog } from '../kafka/kafka-log.js';
 import { plainKafka, sharedKafka, startKafka } from '../support/kafka.js';
+import { startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
 import { queued } from '../transport/conformance.js';
@@ -112,3 +113,25 @@ it('a batch that cannot be decompressed holds its partition alone, says which an
   await until(() => judge.reader.progress().paused === undefined, { what: 'the trouble to end' });
   expect(judge.reader.progress().counters.restarts).toBeUndefined();
 }, 60_000);
+
+it('another Redis in place of the one of before gets everything of the last half minute again, exactly', async () => {
+  const port = await freePort();
+  const first = await startRedis({ port });
+  const log = await openKafkaLog(await sharedKafka(), { partitions: 2, redisUrl: first.url });
+  releaseAtEnd(log.close);
+  const judges = await judgesOf(log, undefined, first.url);
+  const judge = judges.start();
+  const channels = ['A', 'B', 'C'];
+  const writer = log.writer();
+  for (const success of pattern(0, 20)) await writer.send(channels.map((channel) => queued({ channel, success })));
+  await judges.untilWindows(channels, pattern(0, 20), [judge]);
+  await first.stop();
+  // While it is away, and after: one batch is held, others are not even read.
+  for (const success of pattern(20, 30)) await writer.send(channels.map((channel) => queued({ channel, success })));
+  await startRedis({ port });
+  await judges.untilWindows(channels, pattern(0, 30), [judge]);
+  expect(judge.reader.progress().counters.rewinds).toBeGreaterThan(0);
+  for (const success of pattern(30, 35)) await writer.send(channels.map((channel) => queued({ channel, success })));
+  await judges.untilWindows(channels, pattern(0, 35), [judge]);
+  expect(judge.reader.progress().counters.restarts).toBeUndefined();
+}, 90_000);
