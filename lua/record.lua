@@ -6,7 +6,8 @@
 -- ARGV  1-9 policy (lib/channel.lua)
 --       10 results   one character an outcome: 1 success, 0 failure, 2 success that may have been sent before (direct mode)
 --       11 partition text
---       12 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it, most ms by which a call of it began before arrival], …]
+--       12 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it, most ms by which a call of it began before arrival], …];
+--                    entries of one outcome that arrived together may come as one: the last position, then as fifth all of them, "4 7 9"
 --       13 times     JSON [agoMs, durationMs, agoMs, durationMs, …], or empty when all are 0
 --       14 evidence  JSON [text per failure], in the order of the failures
 -- Reply 0 on the fast path; otherwise
@@ -103,16 +104,23 @@ else
       arrival = now
       count.clipped = count.clipped + outcomes
     end
-    local known = fence:covers(position)
-    if known then count.duplicate = count.duplicate + outcomes end
+    -- Positions ascend: what lies at or below the fence comes first.
+    local known = fence:covers(position) and outcomes or 0
+    if known == 0 and entry[5] and fence.before then
+      for each in string.gmatch(entry[5], '%S+') do
+        if not fence:covers(each) then break end
+        known = known + 1
+      end
+    end
+    count.duplicate = count.duplicate + known
     -- Usually no call of the entry is so old that it could be stale or late: then nobody looks at its times, and while there is no
     -- window a run of successes is counted at one go (most of what a worker reads; it halves what an outcome costs Redis).
     local earliest = arrival - (entry[4] or math.huge)
     local timely = window.forgetful and earliest >= now - policy.fresh and earliest > since
-    local i, last = at + 1, at + outcomes
+    local i, covered, last = at + 1, at + known, at + outcomes
     while i <= last do
       local run = 0
-      if timely and not known and lane.state ~= 'open' and not window:isOpen() then
+      if timely and i > covered and lane.state ~= 'open' and not window:isOpen() then
         run = math.min(string.find(results, '0', i, true) or last + 1, last + 1) - i
       end
       if run > 0 then
@@ -121,7 +129,7 @@ else
       else
         local result = string.byte(results, i)
         if result == 48 then failure = failure + 1 end
-        if not known then
+        if i > covered then
           local ago, duration = 0, 0
           if not timely then ago, duration = timesOf(i) end
           judge(result ~= 48, result == 50, arrival, ago, duration, failure)
