@@ -3,6 +3,7 @@ import { connect as connectTls } from 'node:tls';
 import kafkajs, { type Admin, type ISocketFactoryArgs, type Kafka, type RetryOptions, type SASLOptions } from 'kafkajs';
 import { registerCodecs } from './codecs.js';
 import type { KafkaConnection } from './options.js';
+import { stillIdleConnections } from './request-queue.js';
 
 export type ClientOptions = KafkaConnection & {
   /** Hears what kafkajs calls an error: most of it is harmless and tried again. */
@@ -23,6 +24,7 @@ const KEEP_ALIVE_MS = 60_000;
 export function openKafka(options: ClientOptions): Kafka {
   const { brokers, ssl, sasl, clientId = 'fuseline', onError, retry, enforceRequestTimeout, onSocket } = options;
   registerCodecs();
+  stillIdleConnections();
   return new kafkajs.Kafka({
     clientId,
     brokers: [...brokers],

@@ -1,10 +1,12 @@
 import type { EachBatchPayload } from 'kafkajs';
 import { backoffMs, sleep } from '../../redis/deadline.js';
-import type { BatchHandler } from '../port.js';
+import type { BatchHandler, LogEntry } from '../port.js';
 import { decodeRecord } from './decode.js';
 import { KnownLog, type KnownLogParts } from './known-log.js';
 import type { TopicView } from './topic-view.js';
 
+/** Records handed over together: a fetch holds up to 10,000, and all that is made of them would wait in memory for the last answer. */
+const AT_ONCE = 2_000;
 const SAVE_EVERY_MS = 1_000;
 
 export type PartitionParts = KnownLogParts & {
@@ -131,28 +133,11 @@ export class Partition {
         if (signal.aborted) throw signal.reason;
       }
     }
-    const entries = batch.messages.map(decodeRecord);
-    count('entries_read', entries.length);
-    for (let attempt = 0; ; attempt += 1) {
-      try {
-        await consuming.handler({ partition: this.name, entries }, signal);
-        break;
-      } catch (error) {
-        if (signal.aborted) throw error;
-        onRefused();
-        count('redeliveries');
-        warn({ partition: this.name, err: error }, 'a batch could not be handled; handing it over again');
-        await sleep(backoffMs(attempt), signal);
-        if (signal.aborted) throw error;
-      }
-      // After a failover it must not be handed over: what lies before it comes again first.
-      const servers = await this.#log.serversNow().catch(() => []);
-      if (this.#log.isFailover(servers)) {
-        await this.#goBack(servers, consuming);
-        return;
-      }
+    for (let from = 0; from < batch.messages.length; from += AT_ONCE) {
+      const entries = batch.messages.slice(from, from + AT_ONCE).map(decodeRecord);
+      count('entries_read', entries.length);
+      if (!(await this.#handOver(entries, consuming, signal, onRefused))) return;
     }
-    for (const { arrivalMs } of entries) this.#log.note(arrivalMs);
     const last = batch.messages.at(-1)!.offset;
     // Markers of transactions lie behind the last entry that we see.
     const end = BigInt(batch.lastOffset());
@@ -171,6 +156,36 @@ export class Partition {
       warn({ partition: this.name, err: error }, 'a position could not be committed; the next commit covers it');
     }
     await this.#saveIfDue();
+  }
+
+  /** Again and again until it is taken. False: after a failover it must not be, what lies before it comes again first. */
+  async #handOver(
+    entries: readonly LogEntry[],
+    consuming: Consuming,
+    signal: AbortSignal,
+    onRefused: () => void,
+  ): Promise<boolean> {
+    const { count, warn } = this.#parts;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        await consuming.handler({ partition: this.name, entries }, signal);
+        break;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        onRefused();
+        count('redeliveries');
+        warn({ partition: this.name, err: error }, 'a batch could not be handled; handing it over again');
+        await sleep(backoffMs(attempt), signal);
+        if (signal.aborted) throw error;
+      }
+      const servers = await this.#log.serversNow().catch(() => []);
+      if (this.#log.isFailover(servers)) {
+        await this.#goBack(servers, consuming);
+        return false;
+      }
+    }
+    for (const { arrivalMs } of entries) this.#log.note(arrivalMs);
+    return true;
   }
 
   /** Only forward: what is read again was committed before. */
