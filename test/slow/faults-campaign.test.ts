@@ -1,13 +1,11 @@
 import { expect, it } from 'vitest';
 import type { Role, Worker } from '../process/workers.js';
-import { openFleet, randomFrom, SHORT, seedOf } from '../support/fleet.js';
+import { openFleet, randomFrom, SHORT, seedOf, startLoad } from '../support/fleet.js';
 import { sharedRedisUrl } from '../support/redis.js';
 import { verifyAtEnd } from '../support/verifier.js';
 import { sleep } from '../support/wait.js';
 
 const LOAD_MS = 16_000;
-const CHANNELS = ['ALIPAY', '微信支付', 'stripe/eu-1', 'sms-aliyun', 'sms-twilio', 'login', 'maps', 'llm'];
-const SICK = 'sick';
 
 it('windows equal the model’s, and every block is told once and ended once, while random ones of three workers are killed', async () => {
   const seed = seedOf('campaign');
@@ -21,12 +19,8 @@ it('windows equal the model’s, and every block is told once and ended once, wh
   const schedule: string[] = [];
   const begun = performance.now();
   let killAt = begun + 2_000;
+  const running = startLoad(fleet.publisher, randomFrom(seed + 1));
   while (performance.now() - begun < LOAD_MS) {
-    for (let i = 0; i < 20; i += 1) {
-      const channel = CHANNELS[Math.floor(random() * CHANNELS.length)]!;
-      fleet.publisher.publish({ channel, success: random() >= 0.02 });
-      if (i % 4 === 0) fleet.publisher.publish({ channel: SICK, success: random() >= 0.4 });
-    }
     await sleep(10);
     if (performance.now() < killAt) continue;
     killAt += 1_500 + random() * 2_000;
@@ -38,13 +32,13 @@ it('windows equal the model’s, and every block is told once and ended once, wh
     });
     restarts.push(again);
   }
-  expect(await fleet.publisher.flush()).toBe(true);
+  expect(await running.stop()).toBe(true);
   await Promise.all(restarts);
   console.info(`campaign: killed ${schedule.join(', ')}`);
   const { prefix, receiver } = fleet;
   const verdict = await verifyAtEnd({ url: redis, prefix, policy: SHORT, receiver, merged: true }, 18_000);
   console.info('campaign:', JSON.stringify(verdict));
   expect(verdict.problems).toEqual([]);
-  expect(verdict.channels).toBe(CHANNELS.length + 1);
+  expect(verdict.channels).toBeGreaterThan(100);
   expect(verdict.blocks).toBeGreaterThan(3);
 }, 60_000);

@@ -3,15 +3,13 @@ import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/re
 import { Keys } from '../../src/redis/keys.js';
 import { fuseline } from '../cli/run.js';
 import { alertsOf } from '../process/pipeline.js';
-import { openFleet, randomFrom, SHORT, seedOf } from '../support/fleet.js';
+import { openFleet, randomFrom, SHORT, seedOf, startLoad } from '../support/fleet.js';
 import { startRedis } from '../support/redis.js';
 import { startSentinel } from '../support/redis-sentinel.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
 import { verifyAtEnd } from '../support/verifier.js';
 import { sleep, until } from '../support/wait.js';
-
-const CHANNELS = ['ALIPAY', '微信支付', 'stripe/eu-1', 'sms-aliyun'];
 
 async function admin(url: string): Promise<RedisClient> {
   const client = openRedis(url, 'queue-worker');
@@ -20,32 +18,17 @@ async function admin(url: string): Promise<RedisClient> {
   return client;
 }
 
-type Publisher = Awaited<ReturnType<typeof openFleet>>['publisher'];
-
-/** 2 % failures, and one channel that is sick. */
-function load(publisher: Publisher, random: () => number): () => void {
-  const timer = setInterval(() => {
-    for (let i = 0; i < 10; i += 1) {
-      publisher.publish({ channel: CHANNELS[Math.floor(random() * CHANNELS.length)]!, success: random() >= 0.02 });
-    }
-    for (let i = 0; i < 3; i += 1) publisher.publish({ channel: 'sick', success: random() >= 0.4 });
-  }, 10);
-  releaseAtEnd(async () => clearInterval(timer));
-  return () => clearInterval(timer);
-}
-
 it('a Sentinel failover under load counts nothing twice, and agenda, state, block key and feed agree again', async () => {
   const seed = seedOf('sentinel');
   const sentinel = await startSentinel();
   const fleet = await openFleet({ redis: sentinel.url });
   await fleet.start('outcomes', 'recovery', 'alerts');
   await fleet.start('outcomes', 'recovery');
-  const stop = load(fleet.publisher, randomFrom(seed));
+  const running = startLoad(fleet.publisher, randomFrom(seed));
   await sleep(3_000);
   await sentinel.killPrimary();
   await sleep(5_000);
-  stop();
-  expect(await fleet.publisher.flush({ timeoutMs: 10_000 })).toBe(true);
+  expect(await running.stop()).toBe(true);
   const { prefix, receiver } = fleet;
   const end = { url: sentinel.url, prefix, policy: SHORT, receiver, merged: true, lossy: true };
   const verdict = await verifyAtEnd(end, 15_000);
@@ -85,7 +68,7 @@ it('a block that was told and then lost with the last writes before a failover i
     accept: (all) => all.length === 3,
     timeoutMs: 15_000,
   });
-  const stop = load(publisher, randomFrom(seed));
+  const running = startLoad(publisher, randomFrom(seed));
   await sleep(1_000);
   replication.pause();
   await Promise.all([fail('past'), fail('new')]);
@@ -93,8 +76,7 @@ it('a block that was told and then lost with the last writes before a failover i
   await replicaAdmin.replicaof('NO', 'ONE');
   address.retarget(replica.port);
   await sleep(3_000);
-  stop();
-  expect(await publisher.flush({ timeoutMs: 10_000 })).toBe(true);
+  expect(await running.stop()).toBe(true);
   for (const channel of ['past', 'new']) {
     await until(() => types(channel), {
       what: `${channel} to be told to end`,

@@ -4,30 +4,11 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { closeRedis, openRedis, type RedisClient } from '../../src/redis/client.js';
 import { metric } from '../process/workers.js';
-import { type Fleet, openFleet, randomFrom, SHORT, seedOf } from '../support/fleet.js';
+import { openFleet, randomFrom, SHORT, seedOf, startLoad } from '../support/fleet.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { verifyAtEnd } from '../support/verifier.js';
 import { sleep, until } from '../support/wait.js';
-
-const CHANNELS = ['ALIPAY', '微信支付', 'stripe/eu-1', 'sms-aliyun', 'login', 'maps'];
-
-/** A load that goes on until it is stopped: 2 % failures, and one channel that is sick. */
-function load({ publisher }: Fleet, random: () => number): { stop(): Promise<void> } {
-  const timer = setInterval(() => {
-    for (let i = 0; i < 10; i += 1) {
-      publisher.publish({ channel: CHANNELS[Math.floor(random() * CHANNELS.length)]!, success: random() >= 0.02 });
-    }
-    for (let i = 0; i < 3; i += 1) publisher.publish({ channel: 'sick', success: random() >= 0.4 });
-  }, 10);
-  releaseAtEnd(async () => clearInterval(timer));
-  return {
-    async stop() {
-      clearInterval(timer);
-      expect(await publisher.flush({ timeoutMs: 10_000 })).toBe(true);
-    },
-  };
-}
 
 function admin(url: string): RedisClient {
   const client = openRedis(url, 'queue-worker');
@@ -42,7 +23,7 @@ it('a worker that was stopped beyond its lease and goes on as a zombie changes n
   const zombie = await fleet.start('outcomes');
   await fleet.start('recovery', 'alerts');
   await until(() => metric(zombie, 'fuseline_log_shards_owned'), { what: 'four shards', accept: (n) => n === 4 });
-  const running = load(fleet, randomFrom(seed));
+  const running = startLoad(fleet.publisher, randomFrom(seed));
   await sleep(1_500);
   zombie.kill('SIGSTOP');
   const heir = await fleet.start('outcomes');
@@ -54,7 +35,7 @@ it('a worker that was stopped beyond its lease and goes on as a zombie changes n
   await sleep(1_000);
   zombie.kill('SIGCONT');
   await sleep(2_500);
-  await running.stop();
+  expect(await running.stop()).toBe(true);
   const end = { url: redis, prefix: fleet.prefix, policy: SHORT, receiver: fleet.receiver, merged: true };
   const verdict = await verifyAtEnd(end, 10_000);
   console.info('zombie:', JSON.stringify(verdict));
@@ -72,7 +53,7 @@ it('forgotten scripts, cut connections, five frozen seconds and a restart from i
   await fleet.start('outcomes', 'recovery', 'alerts');
   await fleet.start('outcomes', 'recovery');
   const client = admin(server.url);
-  const running = load(fleet, randomFrom(seed));
+  const running = startLoad(fleet.publisher, randomFrom(seed));
   for (let i = 0; i < 3; i += 1) {
     await sleep(700);
     await client.script('FLUSH');
@@ -87,7 +68,7 @@ it('forgotten scripts, cut connections, five frozen seconds and a restart from i
   await sleep(500);
   await startRedis({ dir, args, port: server.port });
   await sleep(4_000);
-  await running.stop();
+  expect(await running.stop()).toBe(true);
   const end = { url: server.url, prefix: fleet.prefix, policy: SHORT, receiver: fleet.receiver, merged: true };
   const verdict = await verifyAtEnd(end, 15_000);
   console.info('redis:', JSON.stringify(verdict));

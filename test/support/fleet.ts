@@ -67,6 +67,33 @@ export async function openFleet({ redis, via = redis, queue, rules = {}, env = {
   };
 }
 
+const BUSY = ['ALIPAY', '微信支付', 'stripe/eu-1', 'sms-aliyun', 'login', 'maps'];
+const TICKS_PER_RARE = 8;
+
+/**
+ * Publishes until it is stopped: busy channels with 2 % failures, one that is sick, and ever new ones that fail three times and are
+ * not heard of again. Those tell what a busy window forgets: one failure more is a block, one less another window.
+ */
+export function startLoad(publisher: Publisher, random: () => number): { stop(): Promise<boolean> } {
+  let ticks = 0;
+  const timer = setInterval(() => {
+    for (let i = 0; i < 10; i += 1) {
+      publisher.publish({ channel: BUSY[Math.floor(random() * BUSY.length)]!, success: random() >= 0.02 });
+    }
+    for (let i = 0; i < 3; i += 1) publisher.publish({ channel: 'sick', success: random() >= 0.4 });
+    ticks += 1;
+    const rare = `rare-${Math.floor(ticks / TICKS_PER_RARE)}`;
+    if (ticks % TICKS_PER_RARE < 3) publisher.publish({ channel: rare, success: false });
+  }, 10);
+  releaseAtEnd(async () => clearInterval(timer));
+  return {
+    stop() {
+      clearInterval(timer);
+      return publisher.flush({ timeoutMs: 10_000 });
+    },
+  };
+}
+
 /** A generator of numbers in [0, 1) that gives the same ones for the same seed (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
