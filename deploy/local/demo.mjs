@@ -1,4 +1,5 @@
-// `npm run demo`: the whole of Fuseline in twenty seconds, on a private Redis. Two instances of a checkout offer three channels; one
+// `npm run demo`: the whole of Fuseline in twenty seconds, on a private Redis; `npm run demo -- --kafka` has the outcomes travel over a real
+// Kafka broker, of which nothing else in the story knows. Two instances of a checkout offer three channels; one
 // starts failing; both stop offering it; an alert arrives; the block ends; both offer it again; a second alert says so. Every line
 // that it prints was checked; whatever is missing ends it with the reason and exit code 1.
 
@@ -6,6 +7,7 @@ import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
+import { openKafka } from './kafka.mjs';
 import { freePort, startRedis } from './redis-server.mjs';
 
 const checkout = fileURLToPath(new URL('../..', import.meta.url));
@@ -98,12 +100,33 @@ async function startService(name, env) {
   return child;
 }
 
+/** @returns {Promise<Record<string, string>>} the settings that choose the log, the same for services and workers */
+async function openLog() {
+  if (!process.argv.includes('--kafka')) return {};
+  const { brokers, stop } = await openKafka();
+  closers.push(stop);
+  const env = {
+    FUSELINE_TRANSPORT: 'kafka',
+    FUSELINE_KAFKA_BROKERS: brokers,
+    // Brokers that run already may hold outcomes of other days.
+    FUSELINE_KAFKA_TOPIC: `fuseline.demo.${process.pid}`,
+    FUSELINE_KAFKA_GROUP: `fuseline.demo.${process.pid}`,
+  };
+  const create = ['dist/src/cli/main.js', 'kafka', 'create-topic', '--partitions', '4', '--retention', '1h'];
+  const child = spawn(process.execPath, create, { cwd: checkout, env: { ...process.env, ...env }, stdio: 'inherit' });
+  const [code] = await once(child, 'exit');
+  check(code === 0, 'the topic can be made');
+  say(`Kafka at ${brokers}, topic ${env.FUSELINE_KAFKA_TOPIC}`);
+  return env;
+}
+
 async function play() {
   const redis = await startRedis();
   closers.push(() => redis.stop());
   say(`a private redis-server on port ${redis.port}`);
   const env = {
     ...process.env,
+    ...(await openLog()),
     FUSELINE_REDIS_URL: redis.url,
     FUSELINE_RULES: 'examples/rules.yaml',
     FUSELINE_HTTP_PORT: String(await freePort()),
