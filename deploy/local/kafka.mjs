@@ -95,7 +95,10 @@ async function startOnce({ java, classPath }, { port, dir, listeners, properties
       settings,
     ];
     const { code, text } = await run(java, format);
-    if (code !== 0) throw new Error(`the data folder of Kafka could not be made:\n${text.trim().slice(-2_000)}`);
+    if (code !== 0) {
+      if (dir === undefined) await rm(folder, { recursive: true, force: true });
+      throw new Error(`the data folder of Kafka could not be made:\n${text.trim().slice(-2_000)}`);
+    }
   }
   const child = spawn(java, ['-Xmx512m', ...jvm, 'kafka.Kafka', settings], { stdio: ['ignore', 'pipe', 'pipe'] });
   const exited = once(child, 'exit').catch(() => []);
