@@ -46,7 +46,7 @@ describe('deploy', () => {
 
   it('starts every role, in the version of the package, with settings that exist', () => {
     const { version } = JSON.parse(readFileSync(`${checkout}package.json`, 'utf8'));
-    expect(Object.keys(services)).toEqual(['redis', ...WORKERS]);
+    expect(Object.keys(services)).toEqual(['redis', ...WORKERS, 'kafka']);
     const known: string[] = Object.values(DEFINITIONS).map(({ env }) => env);
     for (const name of WORKERS) {
       const { image, command, environment, stop_grace_period } = services[name]!;
@@ -55,6 +55,19 @@ describe('deploy', () => {
       expect(existsSync(`${checkout}workers/${name}.ts`)).toBe(true);
       expect(Object.keys(environment ?? {}).filter((one) => !known.includes(one))).toEqual([]);
       expect(Number.parseInt(stop_grace_period ?? '10', 10), 'longer than a worker takes to end').toBeGreaterThan(30);
+    }
+  });
+
+  it('starts Kafka only when asked, in the version that tests run on, where workers and services find it', () => {
+    const { image, profiles, environment = {} } = services.kafka!;
+    expect(image).toBe(
+      `apache/kafka:${/const KAFKA = '(.*)'/.exec(readFileSync(`${checkout}deploy/local/find-kafka.mjs`, 'utf8'))![1]}`,
+    );
+    expect(profiles).toEqual(['kafka']);
+    for (const name of WORKERS) {
+      const { FUSELINE_KAFKA_BROKERS, FUSELINE_TRANSPORT } = services[name]!.environment!;
+      expect(environment.KAFKA_ADVERTISED_LISTENERS!.split(',')).toContain(`NETWORK://${FUSELINE_KAFKA_BROKERS}`);
+      expect(FUSELINE_TRANSPORT).toBe('redis-stream');
     }
   });
 });

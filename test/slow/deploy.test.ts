@@ -1,11 +1,14 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import { expect, it, onTestFinished } from 'vitest';
+import { withAdmin } from '../../src/transport/kafka/client.js';
+import { clockOf } from '../../src/transport/kafka/topic.js';
 import { layOutImage, readCompose } from '../deploy/image.js';
+import { plainKafka, startKafka } from '../support/kafka.js';
 import { startProcess } from '../support/processes.js';
 import { type RedisServer, startRedis } from '../support/redis.js';
 import { until } from '../support/wait.js';
@@ -79,3 +82,35 @@ it('starts a Redis that never evicts and keeps what it holds, and whose health c
   await redis.stop();
   expect(await check('redis', env)).toBe(1);
 });
+
+it('starts a Kafka that makes no topic by itself, in which the command of the first lines makes one with the log’s clock', async () => {
+  // As the image does it: KAFKA_NODE_ID is node.id. Where it listens and keeps its data is another matter here.
+  const here =
+    /^(node\.id|controller\.quorum\.voters|listeners|advertised\.listeners|log\.dirs|.*\.listener\.name.*|listener\..*)$/;
+  const named = Object.entries(services.kafka!.environment!).map(([name, value]) => [
+    name
+      .replace(/^KAFKA_/, '')
+      .toLowerCase()
+      .replaceAll('_', '.'),
+    value,
+  ]);
+  const properties = Object.fromEntries(named.filter(([name]) => !here.test(name!)));
+  expect(properties['auto.create.topics.enable']).toBe('false');
+  const broker = await startKafka({ properties });
+  const kafka = plainKafka(broker.brokers);
+  const producer = kafka.producer({ retry: { retries: 0 } });
+  await producer.connect();
+  onTestFinished(() => producer.disconnect());
+  const send = () => producer.send({ topic: 'fuseline.outcomes', messages: [{ value: '{}' }] });
+  await expect(send()).rejects.toThrow();
+
+  const head = readFileSync('docker-compose.yml', 'utf8');
+  const [, words] = /run --build --rm outcomes fuseline (kafka .*)$/m.exec(head)!;
+  const image = layOutImage();
+  onTestFinished(() => rmSync(image, { recursive: true, force: true }));
+  const env = { FUSELINE_KAFKA_BROKERS: broker.brokers };
+  const made = startProcess(join(image, 'dist/src/cli/main.js'), words!.split(' '), env);
+  expect((await made.exited).code, made.lines.join('\n')).toBe(0);
+  const clock = await withAdmin({ brokers: [broker.brokers] }, (admin) => clockOf(admin, 'fuseline.outcomes'));
+  expect(clock).toBe('LogAppendTime');
+}, 90_000);
