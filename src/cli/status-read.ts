@@ -62,10 +62,12 @@ export type StatusSources = {
   readonly keys: Keys;
   /** How many of the busiest channels to add. */
   readonly busiest: number;
+  /** Asks a log that is not in Redis; default: the one that is. */
+  readonly askLog?: () => Promise<Status['log']>;
 };
 
 /** Reads everything that `status` shows; changes nothing. @throws {CliError} Redis does not answer */
-export async function readStatus({ main, log, keys, busiest }: StatusSources): Promise<Status> {
+export async function readStatus({ main, log, keys, busiest, askLog }: StatusSources): Promise<Status> {
   const [{ redisMs }, agenda, rules, workers] = await Promise.all([
     answered(readTime(main), 'the time'),
     answered(readAgenda(main, keys), 'the agenda'),
@@ -89,7 +91,7 @@ export async function readStatus({ main, log, keys, busiest }: StatusSources): P
     nowMs,
     rules: { version, empty, ...(refused === undefined ? {} : { refused }) },
     workers: { outcomes: workers.length },
-    log: await answered(logStatus(log, keys), 'the lag of the log'),
+    log: await (askLog === undefined ? answered(logStatus(log, keys), 'the lag of the log') : askLog()),
     notClosed: agenda.length,
     channels: channels.sort(
       (a, b) =>

@@ -6,12 +6,15 @@ import type { Context } from './context.js';
 
 /** The reader of the outcome log that the settings name. kafkajs is loaded only where it is used. */
 export async function openLogReader({ settings, keys, clients, worker, log }: Context): Promise<LogReader> {
+  const watch = clients.log === clients.main ? [] : [clients.main];
   if (settings.transport === 'kafka') {
     const { createKafkaReader } = await import('../transport/kafka/reader.js');
     return createKafkaReader({
       ...kafkaConnection(settings),
       clientId: worker,
-      client: clients.main,
+      client: clients.log,
+      watch,
+      worker,
       keys,
       topic: settings.kafkaTopic,
       group: settings.kafkaGroup,
@@ -27,7 +30,7 @@ export async function openLogReader({ settings, keys, clients, worker, log }: Co
     shards: settings.shards,
     rewindMs: settings.rewind,
     maxCount: settings.readMaxEntries,
-    watch: clients.log === clients.main ? [] : [clients.main],
+    watch,
     log,
   });
 }

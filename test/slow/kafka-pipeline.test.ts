@@ -1,6 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
+import { fuseline } from '../cli/run.js';
 import { seeIncident, startPipeline } from '../process/pipeline.js';
 import { get, metric, startWorker, untilReady } from '../process/workers.js';
 import { sharedKafka, uniqueTopic } from '../support/kafka.js';
@@ -30,6 +31,10 @@ it('three separate processes on Kafka block a failing channel, tell people, brin
   expect(await metric(outcomes, 'fuseline_log_shards_owned')).toBe(3);
   await until(() => metric(outcomes, 'fuseline_log_lag'), { what: 'no lag', accept: (lag) => lag === 0 });
   expect(await metric(outcomes, 'fuseline_log_events_total{event="commits"}')).toBeGreaterThan(0);
+
+  const status = JSON.parse((await fuseline(['status', '--json'], pipeline.env)).out);
+  expect(status).toMatchObject({ workers: { outcomes: 1 }, log: { shards: 3, lag: 0 } });
+  expect(status.channels[0]).toMatchObject({ channel: '微信支付' });
 
   // A second one shares the partitions; the first is killed, and the story goes on.
   const second = startWorker('outcomes', pipeline.env);

@@ -11,6 +11,8 @@ export type KnownLogParts = {
   readonly partition: number;
   /** How far to go back after a failover of Redis; ms. */
   readonly rewindMs: number;
+  /** Other servers whose failover matters too: those of the channels, where they lie elsewhere. */
+  readonly watch: readonly RedisClient[];
 };
 
 /**
@@ -75,7 +77,7 @@ export class KnownLog {
 
   /** The ids of the servers that answer now. @throws nobody answers */
   serversNow(): Promise<string[]> {
-    return serverIds([this.#parts.client]);
+    return serverIds([this.#parts.client, ...this.#parts.watch]);
   }
 
   /** Whether one of them was not known: what was recorded last may be gone. */

@@ -1,6 +1,6 @@
 import { lastCodecFault } from './codecs.js';
 import type { Partition } from './partition.js';
-import type { PartitionView } from './topic-view.js';
+import { type PartitionView, waiting } from './topic-view.js';
 
 /** How long ago a batch that could not be decompressed still explains why nothing moves. */
 const FAULT_MS = 5_000;
@@ -21,8 +21,7 @@ export class Lags {
       const now = seen.get(n);
       if (now === undefined) continue;
       if (partition.next !== undefined && now.high < partition.next) partition.doubt();
-      const from = now.committed === undefined || now.committed < now.low ? now.low : now.committed;
-      lags.set(n, now.high > from ? now.high - from : 0n);
+      lags.set(n, waiting(now));
     }
     const before = this.#lags;
     this.#lags = lags;

@@ -2,31 +2,11 @@ import type { EachBatchPayload } from 'kafkajs';
 import { backoffMs, sleep } from '../../redis/deadline.js';
 import type { BatchHandler, LogEntry } from '../port.js';
 import { decodeRecord } from './decode.js';
-import { KnownLog, type KnownLogParts } from './known-log.js';
-import type { TopicView } from './topic-view.js';
+import { KnownLog } from './known-log.js';
 
 /** Records handed over together: a fetch holds up to 10,000, and all that is made of them would wait in memory for the last answer. */
 const AT_ONCE = 2_000;
 const SAVE_EVERY_MS = 1_000;
-
-export type PartitionParts = KnownLogParts & {
-  readonly count: (name: string, by?: number) => void;
-  /** At most a line a second, for what repeats. */
-  readonly warn: (facts: object, message: string) => void;
-  /** Never left out. */
-  readonly tell: (facts: object, message: string) => void;
-};
-
-/** What one consumer lends to its partitions. */
-export type Consuming = {
-  readonly handler: BatchHandler;
-  readonly signal: AbortSignal;
-  readonly view: TopicView;
-  /** Whether entries carry the log's own clock, by which another log can be told from this one. */
-  readonly logClock: boolean;
-  /** Reads on from this offset; whatever is on its way from elsewhere is not handed over. */
-  readonly seek: (partition: number, offset: bigint) => void;
-};
 
 /** One partition of the topic: how far it was handled, and the batch in hand. Outlives assignments and consumers. */
 export class Partition {

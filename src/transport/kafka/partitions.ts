@@ -1,4 +1,5 @@
-import { Partition, type PartitionParts } from './partition.js';
+import type { PartitionParts } from './consuming.js';
+import { Partition } from './partition.js';
 
 /** All partitions that one reader ever had, and which of them are its own right now. */
 export class Partitions {

@@ -3,21 +3,26 @@ import type { RedisClient } from '../../redis/client.js';
 import { backoffMs, sleep, withDeadline } from '../../redis/deadline.js';
 import type { Keys } from '../../redis/keys.js';
 import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
+import { beat, leave } from '../redis-stream/leases.js';
 import { type Log, SILENT } from '../redis-stream/options.js';
 import { quietLog } from '../redis-stream/quiet-log.js';
 import { serverIds } from '../redis-stream/servers.js';
 import { isUnknownTopic, openKafka, rootCause } from './client.js';
+import type { Consuming } from './consuming.js';
 import { DeadLetters } from './dead-letters.js';
 import { Lags } from './lags.js';
 import { DEFAULT_TOPIC, type KafkaConnection } from './options.js';
-import type { Consuming } from './partition.js';
 import { Partitions } from './partitions.js';
 import { clockWarning } from './topic.js';
 import { TopicView } from './topic-view.js';
 
 export type KafkaReaderOptions = KafkaConnection & {
-  /** For `fuseline:log`. Opened and closed by the caller. */
+  /** For `fuseline:log` and `fuseline:workers`. Opened and closed by the caller. */
   readonly client: RedisClient;
+  /** Names this reader among the living: unique for every process that ever runs. Default: it is not listed. */
+  readonly worker?: string;
+  /** Other servers whose failover must make this reader go back too: those of the channels, where they lie elsewhere. */
+  readonly watch?: readonly RedisClient[];
   readonly keys: Keys;
   readonly topic?: string;
   readonly group?: string;
@@ -43,14 +48,9 @@ const END_MS = 5_000;
 
 /** Reads a topic as a member of a consumer group. Whatever ends the consumer, a new one is made after a while. */
 export function createKafkaReader(options: KafkaReaderOptions): LogReader {
-  return new KafkaReader({
-    topic: DEFAULT_TOPIC,
-    group: 'fuseline',
-    rewindMs: 30_000,
-    stallMs: 30_000,
-    log: SILENT,
-    ...options,
-  });
+  const { topic = DEFAULT_TOPIC, group = 'fuseline', worker = '', watch = [] } = options;
+  const { rewindMs = 30_000, stallMs = 30_000, log = SILENT } = options;
+  return new KafkaReader({ ...options, topic, group, worker, watch, rewindMs, stallMs, log });
 }
 
 class KafkaReader implements LogReader {
@@ -70,9 +70,9 @@ class KafkaReader implements LogReader {
     this.#settings = settings;
     this.#warn = quietLog(settings.log);
     this.#kafkajs = quietLog(settings.log, 10_000);
-    const { client, keys, topic, rewindMs, log } = settings;
+    const { client, keys, topic, rewindMs, watch, log } = settings;
     this.#partitions = new Partitions({
-      ...{ client, keys, topic, rewindMs, warn: this.#warn },
+      ...{ client, keys, topic, rewindMs, watch, warn: this.#warn },
       count: (name, by) => this.#count(name, by),
       tell: (facts, message) => log.warn(facts, message),
     });
@@ -91,6 +91,8 @@ class KafkaReader implements LogReader {
       if (!signal.aborted) await sleep(backoffMs(attempt, 500, 5_000), signal);
     }
     await this.#deadLetters.close();
+    const { client, keys, worker } = this.#settings;
+    if (worker !== '') await leave(client, keys, worker).catch(() => {});
   }
 
   async deadLetter(letter: DeadLetter): Promise<void> {
@@ -220,7 +222,9 @@ class KafkaReader implements LogReader {
     if (unreadable !== undefined) this.#warn({ reason: unreadable }, 'a partition is held');
     if (this.#joined) this.#away = undefined;
     // Redis away is the handler's trouble, not ours.
-    const servers = await serverIds([this.#settings.client]).catch(() => []);
+    const { client, keys, worker, watch } = this.#settings;
+    if (worker !== '') await beat(client, keys, worker).catch(() => {});
+    const servers = await serverIds([client, ...watch]).catch(() => []);
     for (const partition of mine.values()) void partition.look(servers, consuming);
   }
 

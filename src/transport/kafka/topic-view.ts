@@ -1,4 +1,6 @@
 import type { Admin, Kafka } from 'kafkajs';
+import { openKafka } from './client.js';
+import type { KafkaConnection } from './options.js';
 import { type Clock, clockOf } from './topic.js';
 
 /** One partition as the brokers tell it, offsets as in Kafka: `low` is the first entry kept, `high` the next one to be written. */
@@ -8,6 +10,12 @@ export type PartitionView = {
   /** The group's committed offset: the next one to read; `undefined` without one. */
   readonly committed: bigint | undefined;
 };
+
+/** Entries that the group has not committed and that are still kept. */
+export function waiting({ low, high, committed }: PartitionView): bigint {
+  const from = committed === undefined || committed < low ? low : committed;
+  return high > from ? high - from : 0n;
+}
 
 /** Questions about a topic and a group, over a connection of their own. */
 export class TopicView {
@@ -72,5 +80,20 @@ export class TopicView {
     const admin = this.#kafka.admin();
     await admin.connect();
     return admin;
+  }
+}
+
+/** How many partitions a topic has, and how many entries of it a group has not committed. @throws what the brokers answer */
+export async function topicLag(
+  connection: KafkaConnection,
+  topic: string,
+  group: string,
+): Promise<{ partitions: number; lag: number }> {
+  const view = new TopicView(openKafka({ ...connection, retry: { initialRetryTime: 200, retries: 2 } }), topic, group);
+  try {
+    const all = [...(await view.partitions()).values()];
+    return { partitions: all.length, lag: Number(all.reduce((sum, one) => sum + waiting(one), 0n)) };
+  } finally {
+    await view.forget();
   }
 }
