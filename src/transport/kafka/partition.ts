@@ -1,6 +1,7 @@
 import type { EachBatchPayload } from 'kafkajs';
 import { backoffMs, sleep } from '../../redis/deadline.js';
-import type { BatchHandler, LogEntry } from '../port.js';
+import type { LogEntry } from '../port.js';
+import type { Consuming, PartitionParts } from './consuming.js';
 import { decodeRecord } from './decode.js';
 import { KnownLog } from './known-log.js';
 
