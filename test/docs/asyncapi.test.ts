@@ -23,7 +23,7 @@ const payloadOf = (message: string): ValidateFunction =>
 
 const fromKafka = (payload: unknown): LogEntry => {
   const value = payload === null ? null : Buffer.from(JSON.stringify(payload));
-  return decodeRecord({ key: null, value, offset: '1', timestamp: '1', attributes: 0 });
+  return decodeRecord({ key: null, value, offset: '1', timestamp: '1', attributes: 0, headers: {} });
 };
 const fromRedis = (payload: unknown): LogEntry =>
   decodeEntry('1-1', Object.entries(payload as Record<string, string>).flat());

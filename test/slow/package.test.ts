@@ -91,6 +91,8 @@ describe('the package', { timeout: 120_000 }, () => {
       'docs/rules.schema.json',
       'docs/webhook.schema.json',
       'docs/keys.md',
+      'docs/kafka.md',
+      'docs/asyncapi.yaml',
       'README.md',
       'README.zh-CN.md',
       'CHANGELOG.md',

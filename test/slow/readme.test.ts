@@ -7,6 +7,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../deploy/local/redis-server.mjs';
 import { parseRules } from '../../src/rules/parse.js';
+import { sharedKafka } from '../support/kafka.js';
 import { type RunningProcess, startProcess } from '../support/processes.js';
 import { type RedisServer, startRedis } from '../support/redis.js';
 import { until } from '../support/wait.js';
@@ -17,6 +18,7 @@ const english = await readFile('README.md', 'utf8');
 const chinese = await readFile('README.zh-CN.md', 'utf8');
 const blocks = blocksOf(english);
 const README_URL = 'redis://127.0.0.1:6379';
+const README_BROKERS = '127.0.0.1:9092';
 /** What the examples take for granted of the reader's own program. */
 const READERS_OWN = "const order = { id: 1 }; const payWithAlipay = async () => ({ code: 'OK' });\n";
 /** Examples do not end by themselves, as services do not. */
@@ -133,10 +135,12 @@ describe('README', () => {
         expect(workers.lines.join('\n')).not.toMatch(/"level":(50|60)/);
       } else if (program === 'npx') {
         expect(words.shift()).toBe('fuseline');
+        const at = words.indexOf(README_BROKERS);
+        if (at >= 0) words[at] = await sharedKafka();
         const { stdout } = await fuseline(words);
         expect(stdout).not.toBe('');
-      } else if (line === 'npm run demo') {
-        const { stdout } = await run('npm', ['run', '--silent', 'demo'], { timeout: 90_000 });
+      } else if (line.startsWith('npm run demo')) {
+        const { stdout } = await run('npm', ['run', '--silent', ...words.slice(1)], { timeout: 110_000 });
         expect(stdout).toContain('all of it was checked');
       } else {
         // The command that runs this test, and the one that needs a registry: package.json knows both.
