@@ -5,7 +5,7 @@ import type { State } from '../domain/transition.js';
 import { applyRead, newView } from '../reader/view.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
-import { LIVE_MS } from '../transport/redis-stream/leases.js';
+import { LIVE_MS } from '../transport/heartbeat.js';
 import { shardLag } from '../transport/redis-stream/shard-log.js';
 import { listShards } from '../transport/redis-stream/shards.js';
 import { answered } from './redis.js';

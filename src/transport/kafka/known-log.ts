@@ -1,6 +1,6 @@
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
-import { isFailover, serverIds } from '../redis-stream/servers.js';
+import { isFailover, serverIds } from '../../redis/servers.js';
 import { logName, readRecord, writeRecord } from './log-record.js';
 import type { TopicView } from './topic-view.js';
 

@@ -5,11 +5,6 @@ import { loadScript, runScript } from '../../redis/script.js';
 import { CALL_MS } from './options.js';
 
 const lease = loadScript('lease');
-const heartbeat = loadScript('heartbeat');
-
-/** How long a heartbeat counts; ms. */
-export const LIVE_MS = 8_000;
-const LISTED_MS = 60_000;
 
 /**
  * Takes a shard's lease if it is free, or renews one's own. Leases save work and nothing else: with two owners at once order and fence
@@ -30,16 +25,6 @@ export async function holdLease(
 /** Gives a lease back, if it is one's own. */
 export async function releaseLease(client: RedisClient, keys: Keys, shard: number, worker: string): Promise<void> {
   await call(runScript(client, lease, [keys.lease(shard)], [worker, 0]));
-}
-
-/** Says that this worker lives; resolves to the number of those that do. */
-export async function beat(client: RedisClient, keys: Keys, worker: string): Promise<number> {
-  return Number(await call(runScript(client, heartbeat, [keys.workers], [worker, LIVE_MS, LISTED_MS])));
-}
-
-/** Leaves the list of the living at once, so that the others take over without waiting. */
-export async function leave(client: RedisClient, keys: Keys, worker: string): Promise<void> {
-  await withDeadline(client.zrem(keys.workers, worker), CALL_MS, 'ZREM');
 }
 
 const call = <T>(promise: Promise<T>) => withDeadline(promise, CALL_MS, 'EVALSHA');

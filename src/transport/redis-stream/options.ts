@@ -1,13 +1,6 @@
 import type { RedisClient } from '../../redis/client.js';
 import type { Keys } from '../../redis/keys.js';
-
-/** Where lines for the person on call go; pino fits. */
-export type Log = {
-  info(facts: object, message: string): void;
-  warn(facts: object, message: string): void;
-};
-
-export const SILENT: Log = { info() {}, warn() {} };
+import { type Log, SILENT } from '../quiet-log.js';
 
 /** Lives in Redis (`XINFO GROUPS`): which group's position is ours. */
 export const GROUP = 'fuseline';

@@ -1,11 +1,12 @@
 import { closeRedis, whenReady } from '../../redis/client.js';
 import { sleep } from '../../redis/deadline.js';
+import { serverIds } from '../../redis/servers.js';
+import { beat, leave } from '../heartbeat.js';
 import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
+import { quietLog } from '../quiet-log.js';
 import { appendDeadLetter } from './dead-letters.js';
-import { beat, holdLease, leave, releaseLease } from './leases.js';
+import { holdLease, releaseLease } from './leases.js';
 import { type ReaderOptions, type Settings, withDefaults } from './options.js';
-import { quietLog } from './quiet-log.js';
-import { serverIds } from './servers.js';
 import { ShardReader } from './shard-reader.js';
 import { readShards } from './shards.js';
 

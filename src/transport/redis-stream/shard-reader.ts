@@ -1,10 +1,10 @@
 import { type RedisClient, whenReady } from '../../redis/client.js';
 import { backoffMs, sleep } from '../../redis/deadline.js';
+import { isFailover, serverIds } from '../../redis/servers.js';
 import type { BatchHandler, LogBatch, LogEntry } from '../port.js';
 import { partitionName, readRecord, writeRecord } from './log-record.js';
 import type { Settings } from './options.js';
 import { Reads } from './reads.js';
-import { isFailover, serverIds } from './servers.js';
 import { commitShard, openShard, shardLag, trimShard } from './shard-log.js';
 import { isBefore, rewound, START } from './stream-id.js';
 

@@ -1,6 +1,7 @@
-import type { RedisClient } from '../../redis/client.js';
-import { withDeadline } from '../../redis/deadline.js';
-import { CALL_MS } from './options.js';
+import type { RedisClient } from './client.js';
+import { withDeadline } from './deadline.js';
+
+const CALL_MS = 2_000;
 
 /**
  * The replication ids of the primaries behind these clients (the first 12 characters of each). A promoted replica has an id of its
