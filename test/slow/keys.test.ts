@@ -46,7 +46,11 @@ const DOCUMENT = (url: string) => ({
   version: 1,
   mode: 'on',
   defaults: { window: 10, successRate: 70, block: '1s', hold: '1s' },
-  channels: { seen: { mode: 'observe' }, long: { block: '30m' } },
+  channels: {
+    seen: { mode: 'observe' },
+    long: { block: '30m' },
+    timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 } },
+  },
   receivers: { ops: { type: 'webhook', url } },
   routes: [{ to: ['ops'] }],
 });
@@ -82,6 +86,7 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
   });
   await record(client, keys, 'window', rules.rules.policyFor('window'), 300_000, failures('1', 2));
   await record(client, keys, 'long', rules.rules.policyFor('long'), 300_000, failures('1', 4));
+  await record(client, keys, 'timed', rules.rules.policyFor('timed'), 300_000, failures('1', 2));
   await client.zadd(keys.agenda, 0, 'long');
   await look();
 
