@@ -16,9 +16,10 @@ const vitest = join('node_modules', 'vitest', 'vitest.mjs');
 /** What waits for outages to pass, for brokers, or for processes to start: left out of the quick set, which takes under a minute. */
 const UNHURRIED = [
   ...['slow', 'kafka', 'process', 'support', 'cli', 'package', 'testing'].map((folder) => `test/${folder}/**`),
-  ...['recovery/watcher', 'transport/trouble', 'reader/outage', 'notify/alerts', 'queue/queue', 'channel/cost'].map(
-    (file) => `test/${file}.test.ts`,
-  ),
+  ...[
+    ...['recovery/watcher', 'transport/trouble', 'transport/redis-stream', 'reader/outage', 'notify/alerts'],
+    ...['queue/queue', 'channel/cost', 'rules/live', 'rules/sources', 'publisher/create'],
+  ].map((file) => `test/${file}.test.ts`),
 ];
 
 /** The steps of each command, run in order until one fails. Tests build for themselves, in their global setup. */
