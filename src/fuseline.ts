@@ -1,4 +1,6 @@
-import { createPublisher, type Publisher, type PublisherOptions } from './publisher/index.js';
+import { type Admission, type AdmitOptions, createAdmit } from './guard/admit.js';
+import { createGuard, type Guard } from './guard/guard.js';
+import { createPublisher, type OutcomeInput, type Publisher, type PublisherOptions } from './publisher/index.js';
 import { createReader, type Reader, type ReaderLogger } from './reader/index.js';
 import { closeRedis, openRedis } from './redis/client.js';
 import { Keys } from './redis/keys.js';
@@ -33,6 +35,13 @@ export type Fuseline<Channel extends string = string> = Pick<
   'publish' | 'track' | 'flush' | 'counts'
 > &
   Pick<Reader<Channel>, 'isBlocked' | 'visible' | 'select' | 'stateOf' | 'on' | 'status'> & {
+    /** Runs a call as a circuit breaker does: see {@link Guard}. */
+    guard: Guard<Channel>;
+    /**
+     * Asks whether one call may go, for those who make it themselves: `track` is handed the admission, or it is released by hand. Never
+     * rejects. Asynchronous, as a half-open channel may have to lend a permit; all else is answered from memory.
+     */
+    admit(channel: Channel, options?: AdmitOptions<Channel>): Promise<Admission>;
     /** Sends what still waits (up to `timeoutMs`, default 5 s), then closes every connection. */
     close(options?: { timeoutMs?: number }): Promise<void>;
   };
@@ -61,8 +70,12 @@ export async function createFuseline<Channel extends string = string>(
   const reader = createReader<Channel>({ url: settings.redisUrl, prefix, rules, channels, logger });
   const publisher = createPublisher<Channel>({ ...logOf(settings), source, onDrop });
   await reader.ready;
+  const publish = (outcome: OutcomeInput<Channel>) => publisher.publish(outcome);
+  const admit = createAdmit(reader);
   return {
-    publish: (outcome) => publisher.publish(outcome),
+    publish,
+    guard: createGuard({ admit, publish, stateOf: reader.stateOf }),
+    admit: async (channel, how) => admit(channel, how),
     track: (channel, fn, how) => publisher.track(channel, fn, how),
     flush: (how) => publisher.flush(how),
     counts: () => publisher.counts(),

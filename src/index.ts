@@ -6,6 +6,10 @@ export type { Policy } from './domain/policy.js';
 export { shardOf } from './domain/shard.js';
 export { type State, Transition, type TransitionKind } from './domain/transition.js';
 export { createFuseline, type Fuseline, type FuselineOptions } from './fuseline.js';
+export type { Admission, AdmitOptions } from './guard/admit.js';
+export { ChannelBlockedError, ChannelTimeoutError } from './guard/errors.js';
+export type { Guard, GuardOptions } from './guard/guard.js';
+export type { GuardedCall } from './guard/timeout.js';
 export {
   createPublisher,
   didNotThrow,

@@ -11,7 +11,11 @@ export type TrackOptions<Result> = {
   /** The third party's own code. Not asked for aborts and timeouts, which have theirs; default: the error's `code` or name. */
   code?: (end: { result: Result } | { error: unknown }) => string | undefined;
   source?: string;
+  /** What `admit` gave for this call: given back when the call is over, however it ended. */
+  admission?: { release(): void };
 };
+
+type Publish = (outcome: OutcomeInput) => void;
 
 /** For calls whose only way to fail is to throw. */
 export const didNotThrow = (): true => true;
@@ -24,29 +28,21 @@ export const SUCCESS_CHECK_THREW = 'SUCCESS_CHECK_THREW';
  * a promise or any thenable (asked once only, since some run again for each `then`; what comes back for one is a promise).
  *
  * An `AbortError` counts with the code `CLIENT_CANCELLED`, which is ignored by default; a `TimeoutError`, also as the cause of an abort,
- * counts with `TIMEOUT`.
+ * counts with `TIMEOUT`. A `ChannelBlockedError` of a guard within counts as nothing: nobody was called.
  *
  * Inside a retry (`retry(() => track(…))`) every attempt counts, so a channel is blocked sooner: three attempts of one call are
  * three failures. Outside (`track(channel, () => retry(…), …)`) every business call counts, and an attempt that a retry healed
  * does not count at all. Prefer inside, if the retries go to the same channel.
  */
-export function track<T>(
-  publish: (outcome: OutcomeInput) => void,
-  channel: string,
-  fn: () => T,
-  { success, code, source }: TrackOptions<Awaited<T>>,
-): T {
+export function track<T>(publish: Publish, channel: string, fn: () => T, options: TrackOptions<Awaited<T>>): T {
   const startedAt = performance.now();
-  const tell = (good: boolean, why: string | undefined) => {
-    const durationMs = Math.min(DURATION_MAX_MS, Math.round(performance.now() - startedAt));
-    publish({ channel, success: good, durationMs, code: why, source });
-  };
   const returned = (result: Awaited<T>) => {
-    const { good, why } = judge(result, success);
-    tell(good, why ?? safely(() => code?.({ result })));
+    tellResult(publish, channel, options, startedAt, result);
+    options.admission?.release();
   };
   const threw = (error: unknown) => {
-    tell(false, brokenOff(error) ?? safely(() => code?.({ error })) ?? codeOf(error));
+    tellThrown(publish, channel, options, startedAt, error);
+    options.admission?.release();
   };
 
   let result: T;
@@ -74,6 +70,38 @@ export function track<T>(
     },
   );
   return told as T;
+}
+
+type Telling<Result> = Pick<TrackOptions<Result>, 'success' | 'code' | 'source'>;
+
+/** Publishes how a call that came back ended. `startedAt`: `performance.now()` before it. Never throws. */
+export function tellResult<Result>(
+  publish: Publish,
+  channel: string,
+  { success, code, source }: Telling<Result>,
+  startedAt: number,
+  result: Result,
+): void {
+  const { good, why } = judge(result, success);
+  const told = why ?? (code && safely(() => code({ result })));
+  publish({ channel, success: good, durationMs: durationSince(startedAt), code: told, source });
+}
+
+/** Publishes how a call that threw ended; nothing for one that a guard within it refused, because nobody was called. Never throws. */
+export function tellThrown<Result>(
+  publish: Publish,
+  channel: string,
+  { code, source }: Telling<Result>,
+  startedAt: number,
+  error: unknown,
+): void {
+  if (read(error, 'name') === 'ChannelBlockedError') return;
+  const told = brokenOff(error) ?? (code && safely(() => code({ error }))) ?? codeOf(error);
+  publish({ channel, success: false, durationMs: durationSince(startedAt), code: told, source });
+}
+
+function durationSince(startedAt: number): number {
+  return Math.min(DURATION_MAX_MS, Math.round(performance.now() - startedAt));
 }
 
 function judge<R>(result: R, success: (result: R) => boolean): { good: boolean; why?: string } {

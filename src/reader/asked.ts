@@ -8,6 +8,7 @@ export class Asked {
   readonly #most: number;
   readonly #canonical = new Map<string, string>();
   #newest: string | undefined;
+  #changes = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -25,6 +26,7 @@ export class Asked {
     try {
       const channel = canonicalChannel(name);
       this.#touch(name as string, channel);
+      this.#changes++;
       if (this.#canonical.size > this.#most) this.#canonical.delete(this.#canonical.keys().next().value!);
       return { channel, fresh: true };
     } catch {
@@ -34,6 +36,11 @@ export class Asked {
 
   get size(): number {
     return this.#canonical.size;
+  }
+
+  /** Moves on when a name is remembered anew: what was made of {@link channels} is out of date then. */
+  get changes(): number {
+    return this.#changes;
   }
 
   channels(): Iterable<string> {

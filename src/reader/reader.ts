@@ -8,6 +8,7 @@ import { Asked } from './asked.js';
 import { Bell } from './bell.js';
 import { RedisClock } from './clock.js';
 import { openConnections } from './connections.js';
+import { createFloor } from './floor.js';
 import { FeedPosition, followFeed } from './follow.js';
 import { Listeners } from './listeners.js';
 import { keepFresh } from './loop.js';
@@ -20,7 +21,7 @@ import {
   type ReaderLogger,
   type ReaderStatus,
 } from './types.js';
-import type { View } from './view.js';
+import { describeView, type View } from './view.js';
 import { Views } from './views.js';
 
 export type ReaderOptions = {
@@ -48,6 +49,11 @@ export type Reader<Channel extends string = string> = {
    * Tells the state: a channel that the floor shows is still blocked.
    */
   isBlocked(channel: Channel): boolean;
+  /**
+   * Whether a blocked channel is let through all the same, because its group would show fewer than its `minVisible` otherwise: among
+   * these channels, or (default) among those of its group that the rules name or that were asked about here.
+   */
+  isFloored(channel: Channel, among?: readonly Channel[]): boolean;
   /** The items that may be offered: the caller's own elements in the caller's order. */
   visible<T>(items: readonly T[], options?: SelectOptions<T>): T[];
   /** As `visible`, and says which channels only the floor shows, and how old the knowledge is. */
@@ -177,6 +183,7 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
     return { ...selection, ageMs: performance.now() - asOf };
   }
 
+  const floorShows = createFloor({ find, rules, asked });
   for (const channel of options.channels ?? []) asked.ask(canonicalChannel(channel));
   connections.commands.on('ready', hurry);
   const deps = {
@@ -200,27 +207,16 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
 
   return {
     isBlocked: (channel) => find(channel)?.hidden !== undefined,
+    isFloored(channel, among) {
+      const shown = floorShows(channel, among);
+      if (shown) counters.floored++;
+      return shown;
+    },
     visible: (items, selectOptions) => select(items, selectOptions).items,
     select,
     stateOf(channel) {
       const found = find(channel);
-      const view = found?.view;
-      const { epoch = 0, since = 0, reason = '', incident = '', trips = 0, actor, note } = view ?? {};
-      const isIn = view?.blocked === true;
-      const [state, until] = isIn ? [view.state, view.until] : ['closed' as const, 0];
-      return {
-        channel,
-        state,
-        blocked: found?.hidden !== undefined,
-        epoch,
-        since,
-        until,
-        reason,
-        incident,
-        trips,
-        actor,
-        note,
-      };
+      return describeView(channel, found?.view, found?.hidden !== undefined);
     },
     on: (event: 'transition' | 'gap', listener: ((event: Transition) => void) & ((event: GapEvent) => void)) =>
       event === 'gap' ? gaps.add(listener) : transitions.add(listener),

@@ -1,5 +1,6 @@
 import type { ChannelRead, StoredState } from '../channel/snapshot.js';
 import type { State, Transition, TransitionKind } from '../domain/transition.js';
+import type { ChannelState } from './types.js';
 
 /** What this process believes about one channel. Times are Redis ms. */
 export type View = {
@@ -95,6 +96,17 @@ function shownUntil(state: StoredState | undefined, endsAt: number): number {
 /** A person decided, so the floor must not overrule: blocked by command, or by a key without an end. */
 export function isByHand(view: View): boolean {
   return (view.state === 'open' && view.reason === 'manual') || view.endsAt === -1;
+}
+
+/** The view as callers get it. One whose block has ended is closed, though nobody has said so yet. */
+export function describeView<Channel extends string>(
+  channel: Channel,
+  view: View | undefined,
+  blocked: boolean,
+): ChannelState<Channel> {
+  const { epoch = 0, since = 0, reason = '', incident = '', trips = 0, actor, note } = view ?? {};
+  const { state, until } = view?.blocked ? view : { state: 'closed' as const, until: 0 };
+  return { channel, state, blocked, epoch, since, until, reason, incident, trips, actor, note };
 }
 
 /**

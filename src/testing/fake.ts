@@ -1,12 +1,16 @@
 import type { ChannelBatch } from '../domain/batch.js';
 import { ChannelModel } from '../domain/channel-model.js';
-import { ChannelNameError, canonicalChannel } from '../domain/channel-name.js';
+import { canonicalChannel } from '../domain/channel-name.js';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
 import type { Transition } from '../domain/transition.js';
 import type { Fuseline } from '../fuseline.js';
+import { createAdmit } from '../guard/admit.js';
+import { createGuard } from '../guard/guard.js';
 import { isIgnored } from '../intake/group.js';
 import { track } from '../publisher/track.js';
+import { Asked } from '../reader/asked.js';
+import { createFloor } from '../reader/floor.js';
 import { selectVisible } from '../reader/select.js';
 import type { ChannelState, ReaderCounters } from '../reader/types.js';
 import { newView, type View } from '../reader/view.js';
@@ -59,6 +63,7 @@ class Fake<Channel extends string> {
   readonly #transitions: Transition[] = [];
   /** Of each channel the last transition that concerns what callers see. */
   readonly #last = new Map<string, Transition>();
+  readonly #asked = new Asked(10_000);
   readonly #listeners = new Set<(transition: Transition) => void>();
   readonly #dropped = { invalid: 0, 'buffer-full': 0, closed: 0, shutdown: 0 };
   readonly #counters: ReaderCounters = {
@@ -76,8 +81,14 @@ class Fake<Channel extends string> {
 
   api(): FakeFuseline<Channel> {
     const publish = (outcome: unknown) => this.#publish(outcome);
+    const isBlocked = (channel: Channel) => this.#find(channel)?.hidden !== undefined;
+    const isFloored = this.#floor();
+    const stateOf = (channel: Channel) => this.#stateOf(channel);
+    const admit = createAdmit<Channel>({ isBlocked, isFloored, stateOf });
     return {
       publish,
+      guard: createGuard({ admit, publish, stateOf }),
+      admit: async (channel, how) => admit(channel, how),
       track: (channel, fn, how) => track(publish, channel, fn, how),
       flush: async () => true,
       counts: () => ({
@@ -87,10 +98,10 @@ class Fake<Channel extends string> {
         buffered: 0,
         dropped: { ...this.#dropped },
       }),
-      isBlocked: (channel) => this.#find(channel)?.hidden !== undefined,
+      isBlocked,
       visible: (items, how) => this.#select(items, how?.by).items,
       select: (items, how) => ({ ...this.#select(items, how?.by), ageMs: 0 }),
-      stateOf: (channel) => this.#stateOf(channel),
+      stateOf,
       on: (event: string, listener: (event: never) => void) =>
         this.#on(event, listener as (transition: Transition) => void),
       status: () => ({
@@ -195,16 +206,26 @@ class Fake<Channel extends string> {
   }
 
   #find(name: unknown): { channel: string; view: View; hidden: View | undefined } | undefined {
-    try {
-      const channel = canonicalChannel(name);
-      const view = this.#view(channel);
-      const isHidden = view.blocked && this.#rules.policyFor(channel).mode !== 'off';
-      return { channel, view, hidden: isHidden ? view : undefined };
-    } catch (error) {
-      if (!(error instanceof ChannelNameError)) throw error;
+    const asked = this.#asked.ask(name);
+    if (asked === undefined) {
       this.#counters.invalidNames += 1;
       return undefined;
     }
+    const { channel } = asked;
+    const view = this.#view(channel);
+    const isHidden = view.blocked && this.#rules.policyFor(channel).mode !== 'off';
+    return { channel, view, hidden: isHidden ? view : undefined };
+  }
+
+  #floor(): (channel: Channel, among?: readonly Channel[]) => boolean {
+    const { namedChannels, version, policyFor, minVisible } = this.#rules;
+    const rules = { version: () => version, namedChannels: () => namedChannels, policyFor, minVisible };
+    const floorShows = createFloor({ find: (name) => this.#find(name), rules, asked: this.#asked });
+    return (channel, among) => {
+      const shown = floorShows(channel, among);
+      if (shown) this.#counters.floored += 1;
+      return shown;
+    };
   }
 
   #select<T>(items: readonly T[], by: keyof T | ((item: T) => string) | undefined) {

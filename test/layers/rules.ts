@@ -23,6 +23,7 @@ const LEVELS: readonly (readonly string[])[] = [
     'announce',
     'publisher',
     'reader',
+    'guard',
     'intake',
     'checker',
     'recovery',
