@@ -1,4 +1,5 @@
 import { mark, reschedule } from './channel/agenda.js';
+import { appendAuditOf } from './channel/audit.js';
 import { appendToFeed } from './channel/feed.js';
 import { appendIncident } from './channel/incidents.js';
 import { settle } from './channel/recover.js';
@@ -7,7 +8,7 @@ import type { Log } from './observe/log.js';
 import type { Count } from './observe/metrics.js';
 import type { Queues } from './queue/queues.js';
 import type { RedisClient } from './redis/client.js';
-import { withDeadline } from './redis/deadline.js';
+import { isIncurable, withDeadline } from './redis/deadline.js';
 import type { Keys } from './redis/keys.js';
 
 /** How long a channel that is not plainly closed goes without a look: other programs may delete or move its block key. */
@@ -28,7 +29,7 @@ export type Announcer = {
   /** Puts channels on the agenda, due at once; resolves to their scores. After it no transition of theirs can be lost. */
   mark(channels: readonly string[]): Promise<string[]>;
   /**
-   * Makes the transitions of a marked channel known: feed, history, recovery and alert jobs; then settles the outbox and sets the next
+   * Makes the transitions of a marked channel known: feed, history, audit trail, recovery and alert jobs; then settles the outbox and sets the next
    * look. Never rejects: what fails is logged, the channel stays due, and a sweep does it again.
    *
    * @returns true when all that was in the outbox is told and gone from it
@@ -59,9 +60,24 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
     if (before !== undefined && performance.now() - before < APPEND_AGAIN_MS) return;
     await withDeadline(appendToFeed(client, keys, transition), DEADLINE_MS, 'the append to the feed');
     await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
+    await audit(transition);
     appended.delete(name);
     appended.set(name, performance.now());
     if (appended.size > APPENDED_KEPT) appended.delete(appended.keys().next().value!);
+  }
+
+  /** Who announces writes down whose hand it was, so that a command that died in the middle is in the trail all the same. */
+  async function audit(transition: Transition): Promise<void> {
+    try {
+      await withDeadline(appendAuditOf(client, keys, transition), DEADLINE_MS, 'the append to the audit trail');
+    } catch (error) {
+      // A key of another type needs a person; nobody goes untold for it.
+      if (!isIncurable(error)) throw error;
+      log.error(
+        { channel: transition.channel, err: error },
+        `${keys.audit} has a foreign type: delete it (docs/keys.md)`,
+      );
+    }
   }
 
   async function addJobs(transition: Transition, nowMs: number): Promise<void> {

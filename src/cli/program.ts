@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../settings/load.js';
+import { addAudit } from './audit.js';
 import { addByHand } from './by-hand.js';
 import { addConfig } from './config.js';
 import { CliError, reasonOf } from './failure.js';
@@ -37,6 +38,7 @@ function buildProgram(): Command {
   addStart(program);
   addStatus(program);
   addByHand(program);
+  addAudit(program);
   addPublish(program);
   addRules(program);
   addConfig(program);

@@ -1,11 +1,12 @@
-import { z } from 'zod';
+import { readAudit } from '../channel/audit.js';
 import { type ChannelRead, readAgenda, readChannels, readTime } from '../channel/snapshot.js';
 import type { Mode } from '../domain/policy.js';
 import type { State } from '../domain/transition.js';
-import { applyRead, newView } from '../reader/view.js';
+import { lastMinute, liveWorkers } from '../intake/last-minute.js';
+import type { ChannelStats } from '../intake/stats.js';
+import { applyRead, isByHand, newView, type View } from '../reader/view.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
-import { LIVE_MS } from '../transport/heartbeat.js';
 import { shardLag } from '../transport/redis-stream/shard-log.js';
 import { listShards } from '../transport/redis-stream/shards.js';
 import { answered } from './redis.js';
@@ -26,6 +27,8 @@ export type ChannelStatus = {
   readonly reason: string;
   /** Done by a person. */
   readonly byHand: boolean;
+  /** What a person decided for now, which no automatic decision undoes. Who and why are missing where the audit trail is. */
+  readonly override?: Override;
   readonly actor?: string;
   readonly note?: string;
   readonly incident: string;
@@ -43,6 +46,14 @@ export type ChannelStatus = {
   readonly lastMinute: { readonly successes: number; readonly failures: number };
   /** What is wrong with the channel's keys. */
   readonly fault?: string;
+};
+
+/** `until`: -1 without end. */
+export type Override = {
+  readonly kind: 'blocked' | 'in use';
+  readonly until: number;
+  readonly actor?: string;
+  readonly note?: string;
 };
 
 export type Status = {
@@ -68,23 +79,28 @@ export type StatusSources = {
 
 /** Reads everything that `status` shows; changes nothing. @throws {CliError} Redis does not answer */
 export async function readStatus({ main, log, keys, busiest, askLog }: StatusSources): Promise<Status> {
-  const [{ redisMs }, agenda, rules, workers] = await Promise.all([
+  const [{ redisMs }, agenda, rules, workers, trail] = await Promise.all([
     answered(readTime(main), 'the time'),
     answered(readAgenda(main, keys), 'the agenda'),
     rulesInForce(main, keys),
     answered(liveWorkers(log, keys), 'the list of workers'),
+    readForces(main, keys),
   ]);
   const nowMs = Math.round(redisMs);
   const counts = await answered(lastMinute(main, keys, workers), 'the counts of the workers');
   const calls = (channel: string) => total(counts.get(channel));
   const top = [...counts.keys()].sort((a, b) => calls(b) - calls(a)).slice(0, busiest);
-  const names = [...new Set([...agenda, ...top])];
+  // Kept in use by hand, a channel waits for nothing, so that it is not on the agenda.
+  const forced = trail.filter(({ until }) => until > nowMs).map(({ channel }) => channel);
+  const names = [...new Set([...agenda, ...forced, ...top])];
   const reads = await answered(readChannels(main, keys, names), 'the states of channels');
   const more = await answered(
     eachOf(reads, (read) => readMore(main, keys, read.channel)),
     'the windows of channels',
   );
-  const channels = reads.map((read, i) => channelStatus(read, more[i]!, rules, counts.get(read.channel), nowMs));
+  const channels = reads.map((read, i) =>
+    channelStatus(read, more[i]!, { rules, trail, nowMs }, counts.get(read.channel)),
+  );
   const { version, empty, refused } = rules;
   return {
     v: 1,
@@ -102,35 +118,7 @@ export async function readStatus({ main, log, keys, busiest, askLog }: StatusSou
   };
 }
 
-type Counts = { successes: number; failures: number };
-const StoredCounts = z.object({ successes: z.number().int().min(0), failures: z.number().int().min(0) });
-const total = (counts?: Counts) => (counts === undefined ? 0 : counts.successes + counts.failures);
-
-async function liveWorkers(log: RedisClient, keys: Keys): Promise<string[]> {
-  const { redisMs } = await readTime(log);
-  return log.zrangebyscore(keys.workers, `(${Math.floor(redisMs) - LIVE_MS}`, '+inf');
-}
-
-/** Each worker's counts, added up. What cannot be read is left out: it is for looking at, nothing is decided by it. */
-async function lastMinute(main: RedisClient, keys: Keys, workers: readonly string[]): Promise<Map<string, Counts>> {
-  const sums = new Map<string, Counts>();
-  for (const stored of await Promise.all(workers.map((worker) => main.hgetall(keys.stats(worker))))) {
-    for (const [channel, text] of Object.entries(stored)) {
-      const counts = countsOf(text);
-      const sum = sums.get(channel) ?? { successes: 0, failures: 0 };
-      sums.set(channel, { successes: sum.successes + counts.successes, failures: sum.failures + counts.failures });
-    }
-  }
-  return sums;
-}
-
-function countsOf(text: string): Counts {
-  try {
-    return StoredCounts.parse(JSON.parse(text));
-  } catch {
-    return { successes: 0, failures: 0 };
-  }
-}
+const total = (counts?: ChannelStats) => (counts === undefined ? 0 : counts.successes + counts.failures);
 
 async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
   const shards = await listShards(log, keys);
@@ -138,6 +126,29 @@ async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
   // A shard that nobody has written to has no group yet, and nothing to read.
   const known = lags.map((lag) => lag ?? 0);
   return { shards: shards.length, lag: known.includes(-1) ? null : known.reduce((sum, lag) => sum + lag, 0) };
+}
+
+/** A channel that a person keeps in use. The state of a channel holds until when; who and why is in the audit trail alone. */
+type Force = { channel: string; until: number; actor?: string; note?: string };
+
+/** Newest first. A trail that cannot be read hides nothing else. */
+async function readForces(main: RedisClient, keys: Keys): Promise<Force[]> {
+  const records = await answered(readAudit(main, keys), 'the audit trail').catch(() => []);
+  return records
+    .flatMap(({ action, channel, until, actor, note }) =>
+      action === 'force-closed' && channel !== undefined && until !== undefined
+        ? [{ channel, until, actor, note }]
+        : [],
+    )
+    .reverse();
+}
+
+function overrideOf(view: View, forced: number, trail: readonly Force[]): Override | undefined {
+  const { blocked, until, actor, note } = view;
+  if (blocked && isByHand(view)) return { kind: 'blocked', until, actor, note };
+  if (blocked || forced === 0) return undefined;
+  const force = trail.find((one) => one.channel === view.channel && one.until === forced);
+  return { kind: 'in use', until: forced, actor: force?.actor, note: force?.note };
 }
 
 /** What readers need not know and people want to. */
@@ -185,15 +196,15 @@ async function eachOf<T, R>(items: readonly T[], act: (item: T) => Promise<R>): 
 function channelStatus(
   read: ChannelRead,
   more: More,
-  rules: RulesInForce,
-  lastMinute: Counts | undefined,
-  nowMs: number,
+  { rules, trail, nowMs }: { rules: RulesInForce; trail: readonly Force[]; nowMs: number },
+  lastMinute: ChannelStats | undefined,
 ): ChannelStatus {
   const view = newView(read.channel);
   applyRead(view, read, 0);
   const { channel, state, blocked, since, until, reason, actor, note, incident, trips } = view;
   const policy = rules.policyFor(channel);
   const later = (ms: number) => (ms > nowMs ? ms : 0);
+  const override = overrideOf(view, later(more.forced), trail);
   return {
     channel,
     mode: policy.mode,
@@ -204,6 +215,7 @@ function channelStatus(
     leftMs: until > 0 ? Math.max(0, until - nowMs) : null,
     reason,
     byHand: reason === 'manual' || actor !== undefined,
+    ...(override === undefined ? {} : { override }),
     ...(actor === undefined || actor === '' ? {} : { actor }),
     ...(note === undefined || note === '' ? {} : { note }),
     incident,

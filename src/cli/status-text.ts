@@ -1,3 +1,4 @@
+import { WORDS } from '../alert/words.js';
 import { localTime, roughly, table } from './output.js';
 import type { ChannelStatus, Status } from './status-read.js';
 
@@ -5,17 +6,31 @@ const HEADER = ['CHANNEL', 'STATE', 'LEFT', 'SINCE', 'REASON', 'WINDOW', 'LAST M
 
 /** The status for people: what concerns all first, then a table, what is blocked on top. */
 export function statusText(status: Status, address: string): string {
-  const blocked = status.channels.filter((one) => one.blocked).length;
   const { lag, shards } = status.log;
   const lines = [
     `Redis ${address}, ${localTime(status.nowMs)}`,
     rulesLine(status.rules),
     `outcome workers ${status.workers.outcomes}${status.workers.outcomes === 0 ? ' (nobody judges)' : ''}, shards ${shards}, waiting entries ${lag ?? 'unknown'}`,
-    `blocked ${blocked}, not plainly closed ${status.notClosed}`,
+    summary(status.channels),
   ];
   if (status.channels.length === 0) return [...lines, '', 'no channel is busy, none is blocked'].join('\n');
   const rows = status.channels.map((one) => row(one, status.nowMs));
   return [...lines, '', table(HEADER, rows)].join('\n');
+}
+
+/** How many are in what people must know of. */
+function summary(channels: readonly ChannelStatus[]): string {
+  const count = (is: (one: ChannelStatus) => boolean) => channels.filter(is).length;
+  const isOpen = (one: ChannelStatus) => one.blocked && one.state !== 'half-open';
+  const parts = [
+    [count((one) => one.blocked && !isOpen(one)), 'on trial'],
+    [count((one) => one.watchedUntil > 0), 'watched after a block'],
+    [count((one) => one.override?.kind === 'in use'), 'kept in use by hand'],
+    [count((one) => one.wouldBeBlockedUntil > 0), 'only observed, else blocked'],
+    [count((one) => one.fault !== undefined), 'with a fault'],
+  ] as const;
+  const others = parts.filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}`);
+  return [`${count(isOpen) || 'none'} blocked`, ...others].join(', ');
 }
 
 function rulesLine({ version, refused, empty }: Status['rules']): string {
@@ -32,31 +47,38 @@ function row(one: ChannelStatus, nowMs: number): string[] {
     stateOf(one),
     one.blocked ? (one.leftMs === null ? 'no end' : roughly(one.leftMs)) : '',
     one.since > 0 ? roughly(nowMs - one.since) : '',
-    one.reason,
+    WORDS.en.reason[one.reason] ?? one.reason,
     window.recorded === 0 ? '' : `${window.succeeded} of ${window.recorded} ok (${window.size} slots)`,
     successes + failures === 0 ? '' : `${successes} ok, ${failures} failed`,
     notes(one, nowMs),
   ];
 }
 
-function stateOf({ state, blocked, mode, watchedUntil }: ChannelStatus): string {
+function stateOf({ state, blocked, mode, watchedUntil, override }: ChannelStatus): string {
   const shown = mode === 'on' ? '' : ` (${mode})`;
-  if (blocked) return `${state === 'half-open' ? 'half-open' : 'BLOCKED'}${shown}`;
-  return `${watchedUntil > 0 ? 'watched' : state}${shown}`;
+  if (blocked) return `${state === 'half-open' ? 'ON TRIAL' : 'BLOCKED'}${shown}`;
+  if (override !== undefined) return `IN USE by hand${shown}`;
+  return `${watchedUntil > 0 ? 'watched' : 'in use'}${shown}`;
 }
 
 function notes(one: ChannelStatus, nowMs: number): string {
   const left = (untilMs: number) => roughly(untilMs - nowMs);
+  const { actor = one.actor, note = one.note } = one.override ?? {};
   return [
     one.relapse > 0 ? `relapse ${one.relapse}` : '',
     one.incident === '' ? '' : `incident ${one.incident}`,
     one.watchedUntil > 0 ? `watched for ${left(one.watchedUntil)}` : '',
-    one.notJudgedUntil > 0 ? `by hand, not judged for ${left(one.notJudgedUntil)}` : '',
+    one.notJudgedUntil > 0 ? `not judged for ${left(one.notJudgedUntil)}` : '',
     one.wouldBeBlockedUntil > 0 ? `would be blocked for ${left(one.wouldBeBlockedUntil)}` : '',
-    one.actor === undefined ? '' : `by ${one.actor}`,
-    one.note === undefined ? '' : `"${one.note}"`,
+    one.override === undefined ? '' : overrideEnd(one.override.until),
+    actor === undefined ? '' : `by ${actor}`,
+    note === undefined ? '' : `"${note}"`,
     one.fault === undefined ? '' : `FAULT ${one.fault}`,
   ]
     .filter(Boolean)
     .join(', ');
+}
+
+function overrideEnd(until: number): string {
+  return until === -1 ? 'by hand without end' : `by hand until ${localTime(until)}`;
 }

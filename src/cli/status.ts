@@ -18,7 +18,7 @@ export function addStatus(program: Command): void {
     .command('status')
     .summary('what is blocked, until when and why; what the workers do')
     .description(
-      'Shows every channel that is not plainly closed, the busiest ones beside them, and how the workers are. Reads only.',
+      'Shows every channel that is blocked, on trial, watched after a block or kept in use by hand, the busiest ones beside them, and how the workers are. Reads only.',
     )
     .option('--json', 'for programs: one JSON document, times in ms of Redis, lengths in ms')
     .option('--top <n>', 'how many of the busiest channels to show', '20')

@@ -1,3 +1,4 @@
+import { AUDIT_KEPT, AUDIT_KEPT_MS } from '../channel/audit.js';
 import { INCIDENTS_KEPT, INCIDENTS_KEPT_MS } from '../channel/incidents.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
@@ -29,18 +30,16 @@ export async function housekeep(chores: readonly Chore[]): Promise<Record<string
 
 /** The chores of the channels' Redis; the outcome log brings its own, for it may lie on another. */
 export function redisChores(client: RedisClient, keys: Keys): Chore[] {
+  const trim = async (key: string, most: number, keptMs: number) => {
+    const [seconds] = await client.time();
+    const oldest = Number(seconds) * 1000 - keptMs;
+    return (
+      (await client.xtrim(key, 'MINID', '~', oldest, 'LIMIT', HOUSEKEEPING_BATCH)) + (await cap(client, key, most))
+    );
+  };
   return [
-    {
-      name: 'old incidents',
-      async run() {
-        const [seconds] = await client.time();
-        const oldest = Number(seconds) * 1000 - INCIDENTS_KEPT_MS;
-        return (
-          (await client.xtrim(keys.incidents, 'MINID', '~', oldest, 'LIMIT', HOUSEKEEPING_BATCH)) +
-          (await cap(client, keys.incidents, INCIDENTS_KEPT))
-        );
-      },
-    },
+    { name: 'old incidents', run: () => trim(keys.incidents, INCIDENTS_KEPT, INCIDENTS_KEPT_MS) },
+    { name: 'old audit entries', run: () => trim(keys.audit, AUDIT_KEPT, AUDIT_KEPT_MS) },
   ];
 }
 

@@ -69,6 +69,16 @@ export class Keys {
     return `${this.prefix}fuseline:incidents`;
   }
 
+  /** Every change by hand, and those of other programs. */
+  get audit(): string {
+    return `${this.prefix}fuseline:audit`;
+  }
+
+  /** Groups whose floor bites, or did a moment ago. */
+  get floors(): string {
+    return `${this.prefix}fuseline:floors`;
+  }
+
   get dead(): string {
     return `${this.prefix}fuseline:dead`;
   }

@@ -12,6 +12,20 @@ export function diffRules(before: unknown, after: unknown): RulesChange[] {
   return compare([], maskSecrets(before), maskSecrets(after), before, after);
 }
 
+const LINES_MOST = 20;
+const LINE_MOST = 200;
+
+/** A diff as text, one line for each place, short enough to be stored: what is cut off is said. */
+export function changeLines(changes: readonly RulesChange[]): string[] {
+  const show = (value: unknown) => (value === undefined ? 'nothing' : JSON.stringify(value));
+  const short = (text: string) => (text.length > LINE_MOST ? `${text.slice(0, LINE_MOST).toWellFormed()}…` : text);
+  const lines = changes
+    .slice(0, LINES_MOST)
+    .map(({ path, before, after }) => short(`${path || 'rules'}: ${show(before)} -> ${show(after)}`));
+  const more = changes.length - lines.length;
+  return more > 0 ? [...lines, `and ${more} more`] : lines;
+}
+
 /** A copy for printing: a receiver's URL and secret are masked unless they are references (`env:NAME`, `file:/path`). */
 export function maskSecrets(document: unknown): unknown {
   if (!isMapping(document) || !isMapping(document.receivers)) return document;

@@ -1,10 +1,11 @@
+import { type AuditEntry, appendAudit } from '../channel/audit.js';
 import { isEmptyDocument, parseRulesValue } from '../domain/rules.js';
 import type { Problem } from '../domain/rules-problems.js';
 import type { RedisClient } from '../redis/client.js';
 import { withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript, runScript, type Script } from '../redis/script.js';
-import { diffRules, type RulesChange } from './diff.js';
+import { changeLines, diffRules, type RulesChange } from './diff.js';
 import { readText } from './parse.js';
 import { readStored, type StoredRules, sha1, writeStored } from './stored.js';
 
@@ -52,6 +53,13 @@ export async function getRules(store: RulesStore): Promise<StoredRules | undefin
  * @throws Redis away, or no answer in time: then the document may be in force or not; look with {@link getRules}
  */
 export async function setRules(store: RulesStore, request: SetRules): Promise<SetRulesResult> {
+  return put(store, request, { action: 'rules-set' });
+}
+
+/** How the audit trail tells it. */
+type Told = { readonly action: 'rules-set' | 'rules-rollback'; readonly note?: string };
+
+async function put(store: RulesStore, request: SetRules, told: Told): Promise<SetRulesResult> {
   const read =
     typeof request.document === 'string' ? readText(request.document) : { ok: true as const, value: request.document };
   if (!read.ok) return { ok: false, reason: 'invalid', problems: read.problems };
@@ -74,14 +82,13 @@ export async function setRules(store: RulesStore, request: SetRules): Promise<Se
   const next = Math.max(version, newest) + 1;
   const text = writeStored(next, request.actor, document);
   const seen = current === undefined ? '' : sha1(current.text);
-  const put = await answer(
-    store,
-    runScript(store.client, putRules(), [store.keys.config], [seen, text]),
-    'setting the rules',
-  );
-  if (put !== 1) return conflict(await getRules(store));
+  const script = runScript(store.client, putRules(), [store.keys.config], [seen, text]);
+  if ((await answer(store, script, 'setting the rules')) !== 1) return conflict(await getRules(store));
   await pushHistory(store, text);
-  return { ok: true, version: next, changed: true, diff: diffRules(current?.document, document), warnings };
+  const diff = diffRules(current?.document, document);
+  const entry = { ...told, actor: request.actor, from: String(version), to: String(next), changes: changeLines(diff) };
+  const untold = await audit(store, entry);
+  return { ok: true, version: next, changed: true, diff, warnings: [...warnings, ...untold] };
 }
 
 /** A version that was in force. `version` and `actor` as in {@link StoredRules}; `current`: it is in force now. */
@@ -116,7 +123,8 @@ export async function rollbackRules(
     ({ version, unreadable }) => version === toVersion && unreadable === undefined,
   );
   if (entry === undefined) return { ok: false, reason: 'unknown-version' };
-  return setRules(store, { ...rest, document: entry.document });
+  const told: Told = { action: 'rules-rollback', note: `version ${toVersion} again` };
+  return put(store, { ...rest, document: entry.document }, told);
 }
 
 /** Whether a stored document says what this one says. The order of keys counts: of patterns the first wins. */
@@ -126,10 +134,21 @@ export function sameDocument(stored: StoredRules, document: unknown): boolean {
   return JSON.stringify(stored.document) === JSON.stringify(document);
 }
 
-let script: Script | undefined;
+let loaded: Script | undefined;
 function putRules(): Script {
-  script ??= loadScript('put-rules');
-  return script;
+  loaded ??= loadScript('put-rules');
+  return loaded;
+}
+
+/** The rules are in force already: a trail that cannot be written is a warning, no failure. */
+async function audit(store: RulesStore, entry: AuditEntry): Promise<Problem[]> {
+  try {
+    await answer(store, appendAudit(store.client, store.keys, entry), 'the append to the audit trail');
+    return [];
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [{ path: '', message: `the change is in force, yet not in the audit trail: ${why}` }];
+  }
 }
 
 /**

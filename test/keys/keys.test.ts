@@ -13,6 +13,8 @@ describe('docs/keys.md', () => {
       'shards',
       'feed',
       'incidents',
+      'audit',
+      'floors',
       'dead',
       'agenda',
       'config',
@@ -49,6 +51,7 @@ describe('docs/keys.md', () => {
       'fuseline:shards',
       'fuseline:transitions',
       'fuseline:incidents',
+      'fuseline:audit',
       'fuseline:dead',
       'fuseline:told:R',
     ]);
