@@ -1,7 +1,6 @@
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import kafkajs, { type Admin, type ISocketFactoryArgs, type Kafka, type RetryOptions, type SASLOptions } from 'kafkajs';
-import { registerCodecs } from './codecs.js';
 import type { KafkaConnection } from './options.js';
 import { stillIdleConnections } from './request-queue.js';
 
@@ -20,10 +19,9 @@ const CONNECT_MS = 5_000;
 const REQUEST_MS = 15_000;
 const KEEP_ALIVE_MS = 60_000;
 
-/** A kafkajs client of our habits: nothing on the console, patience when connecting, codecs for what Java clients send. */
+/** A kafkajs client of our habits: nothing on the console, patience when connecting. Whoever reads needs `registerCodecs` too. */
 export function openKafka(options: ClientOptions): Kafka {
   const { brokers, ssl, sasl, clientId = 'fuseline', onError, retry, enforceRequestTimeout, onSocket } = options;
-  registerCodecs();
   stillIdleConnections();
   return new kafkajs.Kafka({
     clientId,

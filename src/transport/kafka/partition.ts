@@ -4,6 +4,7 @@ import type { LogEntry } from '../port.js';
 import type { Consuming, PartitionParts } from './consuming.js';
 import { decodeRecord } from './decode.js';
 import { KnownLog } from './known-log.js';
+import { unlessAborted } from './unless-aborted.js';
 
 /** Records handed over together: a fetch holds up to 10,000, and all that is made of them would wait in memory for the last answer. */
 const AT_ONCE = 2_000;
@@ -130,8 +131,10 @@ export class Partition {
     if (this.#round.signal.aborted) return;
     payload.resolveOffset(last);
     try {
-      await this.#commitTo(this.#next);
+      await unlessAborted(this.#commitTo(this.#next), signal);
     } catch (error) {
+      // At the end there is one more try, with a deadline of its own.
+      if (signal.aborted) return;
       // It is handled: the next commit covers it, and if it is read again before, the fence knows it.
       count('commit_failures');
       warn({ partition: this.name, err: error }, 'a position could not be committed; the next commit covers it');

@@ -1,4 +1,4 @@
-import type { Consumer, EachBatchPayload } from 'kafkajs';
+import type { EachBatchPayload } from 'kafkajs';
 import type { RedisClient } from '../../redis/client.js';
 import { backoffMs, sleep, withDeadline } from '../../redis/deadline.js';
 import type { Keys } from '../../redis/keys.js';
@@ -10,10 +10,10 @@ import { isUnknownTopic, openKafka, rootCause } from './client.js';
 import type { Consuming } from './consuming.js';
 import { DeadLetters } from './dead-letters.js';
 import { Lags } from './lags.js';
+import { Member } from './member.js';
 import { DEFAULT_TOPIC, type KafkaConnection } from './options.js';
 import { Partitions } from './partitions.js';
 import { clockWarning } from './topic.js';
-import { TopicView } from './topic-view.js';
 
 export type KafkaReaderOptions = KafkaConnection & {
   /** For `fuseline:log` and `fuseline:workers`. Opened and closed by the caller. */
@@ -34,16 +34,20 @@ export type KafkaReaderOptions = KafkaConnection & {
 
 type Settings = KafkaReaderOptions & Required<Omit<KafkaReaderOptions, keyof KafkaConnection>>;
 
-const SESSION_MS = 10_000;
-/** Often, because it is how a worker hears that another one left. */
-const HEARTBEAT_MS = 500;
 const LOOK_MS = 1_000;
-/** New partitions are noticed within it. */
-const METADATA_MS = 10_000;
+/** How long the brokers may take to answer a question. */
+const ANSWER_MS = 5_000;
 /** A batch that takes longer is finished beside: its partition is paused, and the consumer reads the others and keeps its place. */
 const DETACH_MS = 250;
-const SIDE_BY_SIDE = 64;
-const END_MS = 5_000;
+/** For the last commit and the goodbye to the group, after which the others take over at once. */
+const END_MS = 4_000;
+/** The same while the brokers do not answer: most likely in vain, and somebody waits for this process to end. */
+const END_WHILE_AWAY_MS = 1_000;
+
+/** Entries wait, the brokers answer, and yet nothing is read. */
+class Stall extends Error {
+  override readonly name = 'Stall';
+}
 
 /** Reads a topic as a member of a consumer group. Whatever ends the consumer, a new one is made after a while. */
 export function createKafkaReader(options: KafkaReaderOptions): LogReader {
@@ -63,6 +67,8 @@ class KafkaReader implements LogReader {
   readonly #lags = new Lags();
   #away: string | undefined = 'connecting to Kafka';
   #joined = false;
+  /** How much waited when a consumer was replaced because it read nothing, until one reads. */
+  #stalledLag: number | undefined;
   #lastBatchAt = performance.now();
 
   constructor(settings: Settings) {
@@ -75,21 +81,22 @@ class KafkaReader implements LogReader {
       count: (name, by) => this.#count(name, by),
       tell: (facts, message) => log.warn(facts, message),
     });
-    this.#deadLetters = new DeadLetters(this.#open(), settings.topic);
+    this.#deadLetters = new DeadLetters(openKafka({ ...settings, onError: this.#complain }), settings.topic);
   }
 
   async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
     for (let attempt = 0; !signal.aborted; attempt += 1) {
       const startedAt = performance.now();
       await this.#consume(handler, signal).catch((error: unknown) => {
-        this.#away = this.#trouble(error);
         this.#count('restarts');
-        this.#warn({ err: rootCause(error) }, `${this.#away}; trying again`);
+        // A stall is no outage, during which a worker would be waited for: it is not over before something is read.
+        if (!(error instanceof Stall)) this.#away = this.#trouble(error);
+        this.#warn({ err: rootCause(error) }, `${this.#away ?? rootCause(error).message}; trying again`);
       });
       if (performance.now() - startedAt > 60_000) attempt = 0;
       if (!signal.aborted) await sleep(backoffMs(attempt, 500, 5_000), signal);
     }
-    await this.#deadLetters.close();
+    await withDeadline(this.#deadLetters.close(), END_WHILE_AWAY_MS, 'the end of the dead letters').catch(() => {});
     const { client, keys, worker } = this.#settings;
     if (worker !== '') await leave(client, keys, worker).catch(() => {});
   }
@@ -103,7 +110,7 @@ class KafkaReader implements LogReader {
     const paused = this.#away ?? this.#lags.unreadable;
     return {
       owned: this.#partitions.owned.map((n) => this.#partitions.get(n).name),
-      lag: this.#lags.total(this.#partitions.owned),
+      lag: this.#stalledLag ?? this.#lags.total(this.#partitions.owned),
       lastProgressAt: this.#lags.lastProgressAt,
       ...(paused === undefined ? {} : { paused }),
       counters: { ...this.#counters },
@@ -113,60 +120,38 @@ class KafkaReader implements LogReader {
   /** One consumer's life. Resolves on the signal, rejects when it crashed or stalls; either way nothing is in flight afterwards. */
   async #consume(handler: BatchHandler, signal: AbortSignal): Promise<void> {
     const { topic, group, log } = this.#settings;
-    const kafka = this.#open();
-    const view = new TopicView(kafka, topic, group);
-    const consumer = kafka.consumer({
-      groupId: group,
-      sessionTimeout: SESSION_MS,
-      rebalanceTimeout: 30_000,
-      heartbeatInterval: HEARTBEAT_MS,
-      maxWaitTimeInMs: HEARTBEAT_MS,
-      metadataMaxAge: METADATA_MS,
-      allowAutoTopicCreation: false,
-      // This reader makes a new consumer itself, with its own back-off.
-      retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 6, restartOnFailure: async () => false },
-    });
     const round = new AbortController();
     const stopping = AbortSignal.any([signal, round.signal]);
+    const member = new Member({
+      ...this.#settings,
+      signal: stopping,
+      onError: this.#complain,
+      onJoin: (partitions) => {
+        this.#joined = true;
+        this.#assign(partitions);
+      },
+    });
+    const { view } = member;
     try {
       const clock = await view.clock();
       if (clock !== 'LogAppendTime') log.warn({ topic, clock }, clockWarning(topic, clock));
       const consuming: Consuming = {
         ...{ handler, signal: stopping, view, logClock: clock === 'LogAppendTime' },
-        seek: (partition, offset) => consumer.seek({ topic, partition, offset: String(offset) }),
+        seek: (partition, offset) => member.seek(partition, offset),
       };
-      const crashed = new Promise<never>((_resolve, reject) => {
-        consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
-      });
-      crashed.catch(() => {});
-      consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-        this.#joined = true;
-        this.#assign(payload.memberAssignment[topic] ?? []);
-      });
-      await consumer.connect();
-      await consumer.subscribe({ topics: [topic], fromBeginning: true });
       log.info({ topic, group }, 'joining the consumer group');
-      await consumer.run({
-        autoCommit: false,
-        eachBatchAutoResolve: false,
-        partitionsConsumedConcurrently: SIDE_BY_SIDE,
-        eachBatch: (payload) => this.#onBatch(payload, consuming),
-      });
-      await Promise.race([crashed, this.#lookAround(consuming)]);
+      await member.start((payload) => this.#onBatch(payload, consuming));
+      await Promise.race([member.crashed, this.#lookAround(consuming)]);
+    } catch (error) {
+      if (!signal.aborted) throw error;
     } finally {
       round.abort(new Error('the consumer ends'));
-      await this.#end(consumer, view);
+      await this.#partitions.atRest();
+      // What is in flight is finished and committed, then the partitions go to the others.
+      await member.end(() => this.#partitions.finish(), this.#away === undefined ? END_MS : END_WHILE_AWAY_MS);
+      this.#joined = false;
+      this.#assign([]);
     }
-  }
-
-  /** What is in flight is finished and committed, then the partitions go to the others. Never rejects. */
-  async #end(consumer: Consumer, view: TopicView): Promise<void> {
-    await this.#partitions.atRest();
-    await withDeadline(this.#partitions.finish(), END_MS, 'the last commit').catch(() => {});
-    this.#joined = false;
-    this.#assign([]);
-    for (const end of [consumer.disconnect(), view.forget()])
-      await withDeadline(end, END_MS, 'the end of the consumer').catch(() => {});
   }
 
   #assign(numbers: readonly number[]): void {
@@ -182,6 +167,7 @@ class KafkaReader implements LogReader {
     const partition = this.#partitions.get(payload.batch.partition);
     if (consuming.signal.aborted || !this.#partitions.owned.includes(payload.batch.partition)) return;
     this.#lastBatchAt = performance.now();
+    this.#stalledLag = undefined;
     // Taken away and given back before the batch in hand was done.
     let work = partition.busy;
     if (work === undefined) {
@@ -199,24 +185,30 @@ class KafkaReader implements LogReader {
     const { signal } = consuming;
     while (!signal.aborted) {
       await this.#look(consuming).catch((error: unknown) => {
+        if (signal.aborted) return;
         this.#away = this.#trouble(error);
         this.#warn({ err: rootCause(error) }, this.#away);
       });
+      if (signal.aborted) return;
       const waits = this.#lags.unreadable === undefined && this.#lags.waitsForConsumer(this.#partitions.mine());
       if (!waits || this.#away !== undefined) this.#lastBatchAt = performance.now();
+      // Whoever has the partitions now, it is not for this reader to read them.
+      if (!waits && this.#joined) this.#stalledLag = undefined;
       const still = performance.now() - this.#lastBatchAt;
-      if (still > this.#settings.stallMs)
-        throw new Error(`entries wait and none was read for ${Math.round(still / 1_000)} s`);
+      if (still > this.#settings.stallMs) {
+        this.#stalledLag = this.#lags.total(this.#partitions.owned);
+        throw new Stall(`entries wait and none was read for ${Math.round(still / 1_000)} s`);
+      }
       await sleep(LOOK_MS, signal);
     }
   }
 
   async #look(consuming: Consuming): Promise<void> {
-    const { view } = consuming;
-    const seen = await withDeadline(view.partitions(), END_MS, 'a question about the topic');
+    const { view, signal } = consuming;
+    const seen = await withDeadline(view.partitions(), ANSWER_MS, 'a question about the topic');
     const mine = this.#partitions.mine();
     if ([...mine.keys()].some((n) => !seen.has(n))) await view.forget();
-    this.#lags.see(mine, seen);
+    if (this.#joined) this.#lags.see(mine, seen);
     const { unreadable } = this.#lags;
     if (unreadable !== undefined) this.#warn({ reason: unreadable }, 'a partition is held');
     if (this.#joined) this.#away = undefined;
@@ -224,6 +216,7 @@ class KafkaReader implements LogReader {
     const { client, keys, worker, watch } = this.#settings;
     if (worker !== '') await beat(client, keys, worker).catch(() => {});
     const servers = await serverIds([client, ...watch]).catch(() => []);
+    if (signal.aborted) return;
     for (const partition of mine.values()) void partition.look(servers, consuming);
   }
 
@@ -233,9 +226,7 @@ class KafkaReader implements LogReader {
     return `Kafka cannot be used: ${rootCause(error).message}`;
   }
 
-  #open() {
-    return openKafka({ ...this.#settings, onError: (message) => this.#kafkajs({ message }, 'kafkajs complains') });
-  }
+  readonly #complain = (message: string): void => this.#kafkajs({ message }, 'kafkajs complains');
 
   #count(name: string, by = 1): void {
     this.#counters[name] = (this.#counters[name] ?? 0) + by;

@@ -2,6 +2,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import { openKafka } from './client.js';
 import type { KafkaConnection } from './options.js';
 import { type Clock, clockOf } from './topic.js';
+import { unlessAborted } from './unless-aborted.js';
 
 /** One partition as the brokers tell it, offsets as in Kafka: `low` is the first entry kept, `high` the next one to be written. */
 export type PartitionView = {
@@ -17,17 +18,19 @@ export function waiting({ low, high, committed }: PartitionView): bigint {
   return high > from ? high - from : 0n;
 }
 
-/** Questions about a topic and a group, over a connection of their own. */
+/** Questions about a topic and a group, over a connection of their own. Once the signal is aborted nobody waits for an answer. */
 export class TopicView {
   readonly #kafka: Kafka;
   readonly #topic: string;
   readonly #group: string;
+  readonly #signal: AbortSignal | undefined;
   #admin: Promise<Admin> | undefined;
 
-  constructor(kafka: Kafka, topic: string, group: string) {
+  constructor(kafka: Kafka, topic: string, group: string, signal?: AbortSignal) {
     this.#kafka = kafka;
     this.#topic = topic;
     this.#group = group;
+    this.#signal = signal;
   }
 
   /** All partitions by number. @throws what the brokers answer */
@@ -66,7 +69,12 @@ export class TopicView {
     await admin?.then((one) => one.disconnect()).catch(() => {});
   }
 
-  async #ask<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
+  #ask<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
+    const answer = this.#answer(question);
+    return this.#signal === undefined ? answer : unlessAborted(answer, this.#signal);
+  }
+
+  async #answer<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
     this.#admin ??= this.#open();
     try {
       return await question(await this.#admin);
