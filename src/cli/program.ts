@@ -7,6 +7,7 @@ import { CliError, reasonOf } from './failure.js';
 import { addKafka } from './kafka.js';
 import { note } from './output.js';
 import { addPublish } from './publish.js';
+import { addReplay } from './replay.js';
 import { addRules } from './rules.js';
 import { addSettingFlags } from './settings.js';
 import { addStart } from './start.js';
@@ -41,6 +42,7 @@ function buildProgram(): Command {
   addAudit(program);
   addPublish(program);
   addRules(program);
+  addReplay(program);
   addConfig(program);
   addKafka(program);
   program.addHelpText(

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
+import { readLines } from '../recording/lines.js';
 import type { Settings } from '../settings/definitions.js';
 import { durationArgument } from './arguments.js';
 import { CliError, usage } from './failure.js';
-import { readLines } from './lines.js';
 import { withLogWriter } from './log-writer.js';
 import { note, print } from './output.js';
 import { type SendCounts, Sender, showRanges } from './sender.js';
@@ -72,14 +72,16 @@ async function publish(settings: Settings, single: Outcome | undefined): Promise
 async function fromStandardInput(sender: Sender, signal: AbortSignal): Promise<void> {
   const progress = showProgress(() => sender.counts());
   try {
-    for await (const line of readLines(process.stdin, signal)) {
-      if (sender.gaveUp || signal.aborted) break;
-      const parsed = line.text === undefined ? { ok: false as const, reason: line.fault } : parseLine(line.text);
-      if (parsed === undefined) continue;
-      if (parsed.ok) await sender.add(parsed.outcome, line.number);
-      else {
-        sender.skip(line.number);
-        note(`line ${line.number}: ${parsed.reason}`);
+    for await (const lines of readLines(process.stdin, signal)) {
+      for (const line of lines) {
+        if (sender.gaveUp || signal.aborted) return;
+        const parsed = line.text === undefined ? { ok: false as const, reason: line.fault } : parseLine(line.text);
+        if (parsed === undefined) continue;
+        if (parsed.ok) await sender.add(parsed.outcome, line.number);
+        else {
+          sender.skip(line.number);
+          note(`line ${line.number}: ${parsed.reason}`);
+        }
       }
     }
   } finally {

@@ -8,13 +8,22 @@ export class ChannelLimit {
   readonly #onFirstRefusal: (channel: string) => void;
   #current = new Set<string>();
   #previous = new Set<string>();
-  #turnedAt = performance.now();
+  readonly #clock: () => number;
+  #turnedAt: number;
   #refusing = false;
 
-  constructor(most: number, onFirstRefusal: (channel: string) => void, overMs = 600_000) {
+  /** @param clock ms that never go back; a replay has its own */
+  constructor(
+    most: number,
+    onFirstRefusal: (channel: string) => void,
+    overMs = 600_000,
+    clock: () => number = () => performance.now(),
+  ) {
     this.#most = most;
     this.#halfMs = overMs / 2;
     this.#onFirstRefusal = onFirstRefusal;
+    this.#clock = clock;
+    this.#turnedAt = clock();
   }
 
   admits(channel: string): boolean {
@@ -31,7 +40,7 @@ export class ChannelLimit {
   }
 
   #turn(): void {
-    const now = performance.now();
+    const now = this.#clock();
     if (now - this.#turnedAt < this.#halfMs) return;
     this.#previous = now - this.#turnedAt < 2 * this.#halfMs ? this.#current : new Set();
     this.#current = new Set();

@@ -16,7 +16,7 @@ export type Import = {
 const LEVELS: readonly (readonly string[])[] = [
   ['domain'],
   ['redis', 'observe', 'http'],
-  ['channel', 'transport', 'alert', 'queue'],
+  ['channel', 'transport', 'alert', 'queue', 'recording'],
   [
     'settings',
     'rules',
@@ -27,6 +27,7 @@ const LEVELS: readonly (readonly string[])[] = [
     'intake',
     'checker',
     'recovery',
+    'replay',
     'notify',
     'process',
     'fuseline',
