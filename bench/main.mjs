@@ -1,16 +1,17 @@
-// `npm run bench [throughput|latency|cost|kafka …]`: measures what the README promises, and exits 1 with the numbers where a promise is
+// `npm run bench [throughput|latency|cost|guard|kafka …]`: measures what the README promises, and exits 1 with the numbers where a promise is
 // broken. Kafka needs Java, so it runs only when it is named.
 
 import { startRedis } from '../deploy/local/redis-server.mjs';
 import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
 import { cost } from './cost.mjs';
 import { machine } from './figures.mjs';
+import { guard } from './guard.mjs';
 import { kafka } from './kafka.mjs';
 import { latency } from './latency.mjs';
 import { throughput } from './throughput.mjs';
 
-const benchmarks = { throughput, latency, cost, kafka };
-const usual = ['throughput', 'latency', 'cost'];
+const benchmarks = { throughput, latency, cost, guard, kafka };
+const usual = ['throughput', 'latency', 'cost', 'guard'];
 
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith('-'));
 const unknown = wanted.find((name) => !Object.hasOwn(benchmarks, name));

@@ -70,10 +70,10 @@ export async function createFuseline<Channel extends string = string>(
   const reader = createReader<Channel>({ url: settings.redisUrl, prefix, rules, channels, logger });
   const publisher = createPublisher<Channel>({ ...logOf(settings), source, onDrop });
   await reader.ready;
-  const publish = (outcome: OutcomeInput<Channel>) => publisher.publish(outcome);
+  const publish = (outcome: OutcomeInput<Channel>, nowMs: number) => publisher.publishAt(outcome, nowMs);
   const admit = createAdmit(reader);
   return {
-    publish,
+    publish: (outcome) => publisher.publish(outcome),
     guard: createGuard({ admit, publish, stateOf: reader.stateOf }),
     admit: async (channel, how) => admit(channel, how),
     track: (channel, fn, how) => publisher.track(channel, fn, how),

@@ -17,7 +17,14 @@ const vitest = join('node_modules', 'vitest', 'vitest.mjs');
 const UNHURRIED = [
   ...['slow', 'kafka', 'process', 'support', 'cli', 'package', 'testing'].map((folder) => `test/${folder}/**`),
   ...[
-    ...['recovery/watcher', 'transport/trouble', 'transport/redis-stream', 'reader/outage', 'notify/alerts'],
+    ...[
+      'guard/fleet',
+      'recovery/watcher',
+      'transport/trouble',
+      'transport/redis-stream',
+      'reader/outage',
+      'notify/alerts',
+    ],
     ...['queue/queue', 'channel/cost', 'rules/live', 'rules/sources', 'publisher/create'],
   ].map((file) => `test/${file}.test.ts`),
 ];

@@ -1,5 +1,5 @@
 import type { OutcomeInput } from '../domain/outcome.js';
-import { type TrackOptions, tellResult, tellThrown } from '../publisher/track.js';
+import { type Publish, type TrackOptions, tellResult, tellThrown } from '../publisher/track.js';
 import type { ChannelState } from '../reader/types.js';
 import type { Admission, Admit, AdmitOptions } from './admit.js';
 import { ChannelBlockedError } from './errors.js';
@@ -33,12 +33,12 @@ export type Guard<Channel extends string = string> = <T, F = never>(
 
 export type GuardDeps<Channel extends string> = {
   readonly admit: Admit<Channel>;
-  readonly publish: (outcome: OutcomeInput<Channel>) => void;
+  readonly publish: (outcome: OutcomeInput<Channel>, nowMs: number) => void;
   readonly stateOf: (channel: Channel) => ChannelState<Channel>;
 };
 
 export function createGuard<Channel extends string>({ admit, publish, stateOf }: GuardDeps<Channel>): Guard<Channel> {
-  const tell = publish as (outcome: OutcomeInput) => void;
+  const tell = publish as Publish;
 
   async function run<T, F>(
     admission: Admission,

@@ -48,6 +48,8 @@ export type PublisherCounts = {
 export type Publisher<Channel extends string = string> = {
   /** Returns at once and never throws, whatever it is given. What is wrong is counted, and told to `onDrop`. */
   publish(outcome: OutcomeInput<Channel>): void;
+  /** As `publish`, for those who have just read `performance.now()`: on some machines the clock is dearer than all the rest. */
+  publishAt(outcome: OutcomeInput<Channel>, nowMs: number): void;
   /** Runs a call and publishes how it ended; see {@link track} for what counts, and where to put it around retries. */
   track<T>(channel: Channel, fn: () => T, options: TrackOptions<Awaited<T>>): T;
   /** Resolves to true when everything published before has left, to false when the time (default 5 s) is up. Never rejects. */
@@ -100,18 +102,22 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   }
 
   publish(outcome: OutcomeInput<Channel>): void {
+    this.publishAt(outcome, performance.now());
+  }
+
+  publishAt(outcome: OutcomeInput<Channel>, nowMs: number): void {
     const read = this.#closing ? undefined : readOutcome(outcome, this.#settings.source);
     if (read === undefined) this.#drop(outcome, 'closed', 'published after close()');
     else if (typeof read === 'string') this.#drop(outcome, 'invalid', read);
     else {
       this.#published += 1;
-      this.#buffer.push({ outcome: read, queuedAt: performance.now(), bytes: bytesOf(read) }, this.#taken);
+      this.#buffer.push({ outcome: read, queuedAt: nowMs, bytes: bytesOf(read) }, this.#taken);
       this.#schedule();
     }
   }
 
   track<T>(channel: Channel, fn: () => T, options: TrackOptions<Awaited<T>>): T {
-    return track((outcome) => this.publish(outcome as OutcomeInput<Channel>), channel, fn, options);
+    return track((outcome, nowMs) => this.publishAt(outcome as OutcomeInput<Channel>, nowMs), channel, fn, options);
   }
 
   async flush({ timeoutMs = FLUSH_MS }: { timeoutMs?: number } = {}): Promise<boolean> {

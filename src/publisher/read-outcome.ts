@@ -12,13 +12,9 @@ export function readOutcome(input: unknown, source: string | undefined): Outcome
     if (typeof input !== 'object' || input === null)
       return `an outcome must be an object, got ${input === null ? 'null' : typeof input}`;
     const given = input as Partial<Record<keyof OutcomeInput, unknown>>;
-    const copy: Record<string, unknown> = { channel: given.channel, success: given.success };
-    for (const field of ['durationMs', 'code', 'at'] as const) {
-      const value = given[field];
-      if (value !== undefined) copy[field] = value;
-    }
-    const from = given.source ?? source;
-    if (from !== undefined) copy.source = from;
+    // One shape for all, which is faster than a copy field by field; what is undefined is not written to the log.
+    const { channel, success, durationMs, code, at } = given;
+    const copy = { channel, success, durationMs, code, at, source: given.source ?? source };
     const parsed = parseOutcome(copy);
     return parsed.ok ? parsed.outcome : parsed.reason;
   } catch {

@@ -15,7 +15,8 @@ export type TrackOptions<Result> = {
   admission?: { release(): void };
 };
 
-type Publish = (outcome: OutcomeInput) => void;
+/** Is handed the time of the call's end too, `performance.now()`. */
+export type Publish = (outcome: OutcomeInput, nowMs: number) => void;
 
 /** For calls whose only way to fail is to throw. */
 export const didNotThrow = (): true => true;
@@ -84,7 +85,8 @@ export function tellResult<Result>(
 ): void {
   const { good, why } = judge(result, success);
   const told = why ?? (code && safely(() => code({ result })));
-  publish({ channel, success: good, durationMs: durationSince(startedAt), code: told, source });
+  const endedAt = performance.now();
+  publish({ channel, success: good, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
 }
 
 /** Publishes how a call that threw ended; nothing for one that a guard within it refused, because nobody was called. Never throws. */
@@ -97,11 +99,12 @@ export function tellThrown<Result>(
 ): void {
   if (read(error, 'name') === 'ChannelBlockedError') return;
   const told = brokenOff(error) ?? (code && safely(() => code({ error }))) ?? codeOf(error);
-  publish({ channel, success: false, durationMs: durationSince(startedAt), code: told, source });
+  const endedAt = performance.now();
+  publish({ channel, success: false, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
 }
 
-function durationSince(startedAt: number): number {
-  return Math.min(DURATION_MAX_MS, Math.round(performance.now() - startedAt));
+function lasted(startedAt: number, endedAt: number): number {
+  return Math.min(DURATION_MAX_MS, Math.round(endedAt - startedAt));
 }
 
 function judge<R>(result: R, success: (result: R) => boolean): { good: boolean; why?: string } {

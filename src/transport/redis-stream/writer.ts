@@ -3,6 +3,7 @@ import { shardOf } from '../../domain/shard.js';
 import type { RedisClient } from '../../redis/client.js';
 import { withDeadline } from '../../redis/deadline.js';
 import type { Keys } from '../../redis/keys.js';
+import { outcomeText } from '../outcome-text.js';
 import type { LogWriter, QueuedOutcome, SendResult } from '../port.js';
 import { OUTCOMES_MAX, OUTCOMES_MAX_BYTES } from './decode.js';
 import { DEFAULT_SHARDS } from './options.js';
@@ -72,7 +73,7 @@ export function createRedisStreamWriter(options: WriterOptions): LogWriter {
     const perShard = byShard(batch, count);
     const results = await Promise.all([...perShard].map(([shard, queued]) => append(shard, chunksOf(queued))));
     const error = results.find((result) => result.error)?.error;
-    const unsent = new Set(results.flatMap((result) => result.unsent));
+    const unsent = new Set(error ? results.flatMap((result) => result.unsent) : []);
     return {
       sent: results.reduce((sum, result) => sum + result.sent, 0),
       // In the order in which they were handed over.
@@ -123,11 +124,18 @@ function wasNeverWritten(error: unknown): boolean {
 
 function byShard(batch: readonly QueuedOutcome[], shards: number): Map<number, QueuedOutcome[]> {
   const groups = new Map<number, QueuedOutcome[]>();
+  // By channel first: the checksum of a name costs more than a look at a map.
+  const ofChannel = new Map<string, QueuedOutcome[]>();
   for (const queued of batch) {
-    const shard = shardOf(queued.outcome.channel, shards);
-    const group = groups.get(shard);
-    if (group) group.push(queued);
-    else groups.set(shard, [queued]);
+    const { channel } = queued.outcome;
+    let group = ofChannel.get(channel);
+    if (group === undefined) {
+      const shard = shardOf(channel, shards);
+      group = groups.get(shard) ?? [];
+      groups.set(shard, group);
+      ofChannel.set(channel, group);
+    }
+    group.push(queued);
   }
   return groups;
 }
@@ -144,7 +152,7 @@ function chunksOf(queued: readonly QueuedOutcome[]): Chunk[] {
   };
   for (const one of queued) {
     const agoMs = Math.min(AGO_MAX_MS, Math.max(0, Math.round(now - one.queuedAt)));
-    const text = JSON.stringify({ ...one.outcome, agoMs });
+    const text = outcomeText(one.outcome, agoMs);
     const size = Buffer.byteLength(text) + 1;
     if (outcomes.length === OUTCOMES_MAX || bytes + size > OUTCOMES_MAX_BYTES) cut();
     outcomes.push(one);
