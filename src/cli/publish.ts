@@ -1,9 +1,12 @@
 import type { Command } from 'commander';
-import { type Outcome, parseOutcome } from '../domain/outcome.js';
+import { AGO_MAX_MS, type Outcome, parseOutcome } from '../domain/outcome.js';
+import { recordedLine } from '../recording/line.js';
 import { readLines } from '../recording/lines.js';
+import { Recorder } from '../recording/recorder.js';
 import type { Settings } from '../settings/definitions.js';
+import type { QueuedOutcome } from '../transport/port.js';
 import { durationArgument } from './arguments.js';
-import { CliError, usage } from './failure.js';
+import { CliError, reasonOf, usage } from './failure.js';
 import { withLogWriter } from './log-writer.js';
 import { note, print } from './output.js';
 import { type SendCounts, Sender, showRanges } from './sender.js';
@@ -17,6 +20,7 @@ type Flags = {
   duration?: string;
   source?: string;
   at?: string;
+  record?: string;
 };
 
 const PROGRESS_EVERY_MS = 1_000;
@@ -32,6 +36,9 @@ export function addPublish(program: Command): void {
   fuseline publish --channel ALIPAY --failure --code TIMEOUT --duration 3s
   echo '{"channel":"ALIPAY","success":false}' | fuseline publish
 
+--record keeps what was sent, in a file for fuseline replay: bounded by FUSELINE_RECORD_FILE_MAX_BYTES and FUSELINE_RECORD_FILES. The
+time of each is that of this machine; workers record the log's own (FUSELINE_RECORD_FILE).
+
 What cannot be read is told with its line number and left out. Exit code 1 if anything was left out or could not be sent.`,
     )
     .option('--channel <name>', 'the channel that was called')
@@ -41,15 +48,16 @@ What cannot be read is told with its line number and left out. Exit code 1 if an
     .option('--duration <duration>', 'how long the call took, such as 120ms or 3s')
     .option('--source <text>', 'host and service that made the call')
     .option('--at <time>', 'when; shown to people, never judged')
-    .action(async (flags: Flags, command: Command) => {
+    .option('--record <file>', 'keep what was sent, one JSON a line, for fuseline replay')
+    .action(async ({ record, ...flags }: Flags, command: Command) => {
       const single = fromFlags(flags);
       if (single === undefined && process.stdin.isTTY)
         usage('publish needs --channel and --success or --failure, or outcomes on standard input, one JSON per line');
-      await publish(settingsOf(command), single);
+      await publish(settingsOf(command), single, record);
     });
 }
 
-async function publish(settings: Settings, single: Outcome | undefined): Promise<void> {
+async function publish(settings: Settings, single: Outcome | undefined, record?: string): Promise<void> {
   const stop = new AbortController();
   const onSignal = (name: NodeJS.Signals) => {
     if (stop.signal.aborted) process.exit(name === 'SIGINT' ? 130 : 143);
@@ -58,11 +66,14 @@ async function publish(settings: Settings, single: Outcome | undefined): Promise
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   try {
     await withLogWriter(settings, async (writer) => {
-      const sender = new Sender(writer, stop.signal, (sentence) => note(`fuseline: ${sentence}`));
+      const kept = record === undefined ? undefined : keepSent(record, settings);
+      const tell = (sentence: string) => note(`fuseline: ${sentence}`);
+      const sender = new Sender(writer, stop.signal, tell, kept?.onSent);
       if (single === undefined) await fromStandardInput(sender, stop.signal);
       else await sender.add(single, 1);
       await sender.flush();
-      finish(sender.counts(), stop.signal, settings.transport === 'kafka' ? 'Kafka' : 'Redis');
+      const notKept = await kept?.end();
+      finish(sender.counts(), stop.signal, settings.transport === 'kafka' ? 'Kafka' : 'Redis', notKept);
     });
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
@@ -119,7 +130,7 @@ function fromFlags({ channel, success, failure, code, duration, source, at }: Fl
 }
 
 /** @throws {CliError} something was left out, was not sent, or may not have been */
-function finish(counts: SendCounts, signal: AbortSignal, log: string): void {
+function finish(counts: SendCounts, signal: AbortSignal, log: string, notKept?: string): void {
   const { sent, invalid, unsent, unknown, unknownIn, error } = counts;
   print(sentence(counts));
   const problems = [
@@ -129,12 +140,43 @@ function finish(counts: SendCounts, signal: AbortSignal, log: string): void {
     signal.aborted ? `interrupted by ${signal.reason}: what came after was not read` : '',
     unsent.length > 0 && !signal.aborted ? 'what came after was not read' : '',
     error === undefined ? '' : `${log}: ${error}`,
+    notKept ?? '',
   ].filter(Boolean);
   if (problems.length > 0) throw new CliError(`${sent} sent, but ${problems.join('; ')}`);
 }
 
 function sentence({ sent, invalid, unsent, unknown }: SendCounts): string {
   return `sent ${sent}, invalid ${invalid.length}, unsent ${unsent.length}, unknown ${unknown}`;
+}
+
+/** Keeps what was sent. `end` says what could not be kept; sending goes on without it. */
+function keepSent(path: string, { recordFileMaxBytes: maxBytes, recordFiles: files }: Settings) {
+  let dropped = 0;
+  let reason = '';
+  const recorder = new Recorder({
+    ...{ path, maxBytes, files },
+    onDropped: (lines) => {
+      dropped += lines;
+    },
+    onTrouble: (error, first) => {
+      reason = reasonOf(error);
+      if (first) note(`fuseline: ${path} cannot be written: ${reason}`);
+    },
+  });
+  return {
+    async onSent(outcomes: readonly QueuedOutcome[]): Promise<void> {
+      const [now, at] = [performance.now(), Date.now()];
+      for (const { outcome, queuedAt } of outcomes) {
+        const agoMs = Math.min(AGO_MAX_MS, Math.max(0, Math.round(now - queuedAt)));
+        recorder.add(recordedLine({ ...outcome, agoMs }, at));
+      }
+      await recorder.flush();
+    },
+    async end(): Promise<string | undefined> {
+      await recorder.close();
+      return dropped === 0 ? undefined : `${dropped} not recorded in ${path}${reason === '' ? '' : `: ${reason}`}`;
+    },
+  };
 }
 
 /** One line that changes on a terminal, and one a second elsewhere. */

@@ -27,6 +27,7 @@ export class Sender {
   readonly #writer: LogWriter;
   readonly #signal: AbortSignal;
   readonly #onTrouble: (sentence: string) => void;
+  readonly #onSent: (outcomes: readonly QueuedOutcome[]) => Promise<void>;
   #batch: Numbered[] = [];
   #sent = 0;
   #error: string | undefined;
@@ -36,11 +37,20 @@ export class Sender {
   readonly #unknownIn: number[] = [];
   #unknown = 0;
 
-  /** `onTrouble` is called once for each time that the log begins not to take what it is sent. */
-  constructor(writer: LogWriter, signal: AbortSignal, onTrouble: (sentence: string) => void) {
+  /**
+   * `onTrouble` is called once for each time that the log begins not to take what it is sent; `onSent` for what is in the log, or may be,
+   * in the order in which it was sent, and is waited for.
+   */
+  constructor(
+    writer: LogWriter,
+    signal: AbortSignal,
+    onTrouble: (sentence: string) => void,
+    onSent: (outcomes: readonly QueuedOutcome[]) => Promise<void> = async () => {},
+  ) {
     this.#writer = writer;
     this.#signal = signal;
     this.#onTrouble = onTrouble;
+    this.#onSent = onSent;
   }
 
   get gaveUp(): boolean {
@@ -68,6 +78,7 @@ export class Sender {
       if (error !== undefined) this.#error = reasonOf(error);
       this.#unknown += unknown;
       if (unknown > 0) this.#unknownIn.push(...left.filter((one) => !back.has(one)).map(({ line }) => line));
+      await this.#onSent(left.filter((one) => !back.has(one)));
       left = left.filter((one) => back.has(one));
       if (left.length === 0) break;
       if (sent > 0) this.#failingSince = undefined;

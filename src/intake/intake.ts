@@ -10,6 +10,7 @@ import type { LiveRules } from '../rules/port.js';
 import type { DeadLetter, LogBatch, LogReader } from '../transport/port.js';
 import { ChannelLimit } from './channel-limit.js';
 import { groupBatch } from './group.js';
+import type { Recording } from './recording.js';
 import type { Stats } from './stats.js';
 
 /** Channels of one batch that are recorded side by side. */
@@ -28,6 +29,7 @@ export type IntakeOptions = {
   readonly freshForMs: number;
   readonly logClockLeadMs: number;
   readonly maxChannels: number;
+  readonly recording?: Pick<Recording, 'keep'>;
   readonly log: Log;
   readonly count: Count;
 };
@@ -162,6 +164,7 @@ export function createIntake(options: IntakeOptions): Intake {
     // Last, so that a batch which is given again does not bury its letters again.
     await bury(letters);
     troubles.delete(batch.partition);
+    options.recording?.keep(batch);
     count('fuseline_outcomes_total', { disposition: 'ignored' }, unjudged.ignored);
     count('fuseline_outcomes_total', { disposition: 'disabled' }, unjudged.disabled);
     count('fuseline_channels_over_limit_total', {}, unjudged.overLimit);

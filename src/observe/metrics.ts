@@ -13,6 +13,11 @@ const COUNTERS = {
     help: 'Outcomes whose arrival lay in the future of Redis: exactness under replay ends there',
   },
   fuseline_channels_over_limit_total: { help: 'Outcomes of channels beyond maxChannels, not judged' },
+  fuseline_recorded_outcomes_total: {
+    help: 'Outcomes for the file of recordFile: written, or dropped because the disk did not keep up or refused',
+    labels: ['result'],
+  },
+  fuseline_recording_errors_total: { help: 'Refusals of the disk when outcomes were to be recorded' },
   fuseline_dead_letters_total: { help: 'Outcomes and entries that could not be read', labels: ['kind'] },
   fuseline_record_calls_total: { help: 'Calls of record.lua', labels: ['result'] },
   fuseline_announcements_total: { help: 'Transitions handed on', labels: ['result'] },

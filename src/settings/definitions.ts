@@ -130,6 +130,24 @@ export const DEFINITIONS = {
     fallback: 2_000,
     about: 'most entries of one read',
   }),
+  recordFile: define({
+    env: 'FUSELINE_RECORD_FILE',
+    schema: text('must be the path of a file', () => true),
+    fallback: undefined,
+    about: 'file in which outcome workers keep what they judge, for fuseline replay; default: none',
+  }),
+  recordFileMaxBytes: define({
+    env: 'FUSELINE_RECORD_FILE_MAX_BYTES',
+    schema: whole(100_000, 1_000_000_000_000),
+    fallback: 268_435_456,
+    about: 'size at which that file is put aside as <file>.1 and begun anew',
+  }),
+  recordFiles: define({
+    env: 'FUSELINE_RECORD_FILES',
+    schema: whole(1, 1_000),
+    fallback: 4,
+    about: 'how many such files are kept, the current one included',
+  }),
   allowPrivateReceivers: define({
     env: 'FUSELINE_ALLOW_PRIVATE_RECEIVERS',
     schema: yesOrNo,
@@ -150,6 +168,7 @@ type Optional =
   | 'kafkaSaslMechanism'
   | 'kafkaSaslUsername'
   | 'kafkaSaslPassword'
+  | 'recordFile'
   | 'rules';
 
 /** The settings in force. Durations in milliseconds. `logRedisUrl` and `queueRedisUrl` are `redisUrl` unless set. */

@@ -46,6 +46,8 @@ describe('static settings', () => {
       streamMaxLen: 1_000_000,
       readMaxEntries: 2_000,
       allowPrivateReceivers: false,
+      recordFileMaxBytes: 268_435_456,
+      recordFiles: 4,
     });
     expect(settings.rules).toBeUndefined();
     expect(origins.httpPort).toBe('default');

@@ -1,5 +1,6 @@
 import { createAnnouncer } from '../../announce.js';
 import { createIntake } from '../../intake/intake.js';
+import { createRecording } from '../../intake/recording.js';
 import { Stats, writeStats } from '../../intake/stats.js';
 import type { Context } from '../context.js';
 import { StallWatch, waiting, watchProgress } from '../health.js';
@@ -17,6 +18,11 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
   context.health.watch('outcomes', () => waiting('opening the outcome log'));
   const reader = await openLogReader(context);
   const stats = new Stats();
+  const { recordFile, recordFileMaxBytes: maxBytes, recordFiles: files, logClockLead: logClockLeadMs } = settings;
+  const recording =
+    recordFile === undefined
+      ? undefined
+      : createRecording({ path: recordFile, maxBytes, files, logClockLeadMs, log, count });
   const intake = createIntake({
     client: clients.main,
     keys,
@@ -25,8 +31,9 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
     announcer: createAnnouncer({ client: clients.main, keys, queues, log, count }),
     stats,
     freshForMs: settings.freshFor,
-    logClockLeadMs: settings.logClockLead,
+    logClockLeadMs,
     maxChannels: settings.maxChannels,
+    ...(recording === undefined ? {} : { recording }),
     log,
     count,
   });
@@ -49,5 +56,9 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
     logEvents(counters);
   });
 
-  await Promise.all([intake.run(signal), writeStats(clients.main, keys, worker, stats, signal)]);
+  try {
+    await Promise.all([intake.run(signal), writeStats(clients.main, keys, worker, stats, signal)]);
+  } finally {
+    await recording?.close();
+  }
 }
