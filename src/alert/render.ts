@@ -1,4 +1,4 @@
-import type { Evidence, Transition, TransitionKind } from '../domain/transition.js';
+import type { Evidence, GroupFloor, Transition, TransitionKind } from '../domain/transition.js';
 import type { Message } from './message.js';
 import { cut, oneLine } from './text.js';
 import { fill, type Locale, type ToldKind, WORDS, type Words } from './words.js';
@@ -24,6 +24,7 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   const { kind, trips } = transition;
   if (!isTold(kind)) throw new Error(`transitions of kind ${kind} have no message`);
   const words = WORDS[locale];
+  if (transition.group) return renderFloor(transition.group, transition.at, words, clock(timeZone));
   const channel = oneLine(transition.channel);
   const relapse = trips - 1;
   const time = clock(timeZone);
@@ -53,6 +54,32 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
     lines,
     untold: { label: words.label.untold, value: words.untold },
     mention: kind === 'blocked' || kind === 'relapsed',
+  };
+}
+
+/** News of a group: people may have to act, for calls go to channels that are known to fail. */
+function renderFloor(
+  { name, floor, members, visible, shown }: GroupFloor,
+  at: number,
+  words: Words,
+  time: Clock,
+): Message {
+  const { label, separator } = words;
+  const group = oneLine(name);
+  const names = shown.slice(0, TOP).map(({ channel }) => oneLine(channel));
+  const each = shown.map(({ channel, until }) =>
+    fill(until === -1 ? words.floor.endless : words.floor.until, { channel: oneLine(channel), time: time(until) }),
+  );
+  return {
+    title: fill(shown.length > 0 ? words.title.floor : words.floor.none, { group, shown: names.join(separator) }),
+    lines: [
+      { label: label.group, value: group },
+      { label: label.inUse, value: fill(words.floor.count, { visible, members, floor }) },
+      { label: label.shown, value: each.join(separator) || words.floor.nothing },
+      { label: label.since, value: time(at) },
+    ],
+    untold: { label: label.untold, value: words.untold },
+    mention: true,
   };
 }
 

@@ -33,12 +33,12 @@ function signer(secret: string): Webhook {
 
 /** What is posted; described for programs in `docs/webhook.schema.json`. Times are ISO 8601 in UTC. */
 export function webhookBody({ id, transition, message, untold }: Alert) {
-  const { kind, channel, epoch, from, to, at, until, reason, actor, note, incident, trips, block, blockedAt } =
+  const { kind, channel, epoch, from, to, at, until, reason, actor, note, incident, trips, block, blockedAt, group } =
     transition;
   return {
     v: 1,
     id,
-    type: `channel.${kind}`,
+    type: group ? `group.${kind}` : `channel.${kind}`,
     channel,
     epoch,
     at: iso(at),
@@ -58,6 +58,7 @@ export function webhookBody({ id, transition, message, untold }: Alert) {
         : null,
     window: windowOf(transition),
     evidence: transition.evidence.map((each) => ({ ...each, at: iso(each.at) })),
+    group: group && { ...group, shown: group.shown.map(shownOf) },
     untold,
     text: plainText(message, untold),
   };
@@ -68,6 +69,10 @@ function windowOf({ size, recorded, succeeded, threshold }: Transition) {
   const assumed = Math.max(size - recorded, 0);
   const thresholdPercent = threshold === undefined ? null : threshold / 100;
   return { size, recorded, succeeded, failed: recorded - succeeded, assumed, thresholdPercent };
+}
+
+function shownOf({ channel, until }: { channel: string; until: number }) {
+  return { channel, until: until > 0 ? iso(until) : null, endless: until === -1 };
 }
 
 /** A foreign hand may have written a time that no calendar has. */

@@ -12,6 +12,14 @@ export type Words = {
   /** Known reasons; an unknown one is shown as it is. */
   readonly reason: Readonly<Record<string, string>>;
   readonly label: Readonly<Record<Label, string>>;
+  /** Of a group whose floor bites, with and without a channel to show. */
+  readonly floor: {
+    readonly none: string;
+    readonly count: string;
+    readonly until: string;
+    readonly endless: string;
+    readonly nothing: string;
+  };
   readonly calls: string;
   readonly rate: string;
   readonly by: string;
@@ -41,7 +49,10 @@ type Label =
   | 'next'
   | 'incident'
   | 'relapse'
-  | 'untold';
+  | 'untold'
+  | 'group'
+  | 'inUse'
+  | 'shown';
 
 export const WORDS: Readonly<Record<Locale, Words>> = {
   en: {
@@ -53,6 +64,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       extended: 'The block of {channel} was extended',
       shortened: 'The block of {channel} was shortened',
       observed: '{channel} would have been blocked (observe mode)',
+      floor: 'Group {group} runs out of channels: {shown} is shown although blocked',
     },
     state: {
       open: 'blocked',
@@ -85,6 +97,16 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       incident: 'Incident',
       relapse: 'Relapse',
       untold: 'Told late',
+      group: 'Group',
+      inUse: 'Channels in use',
+      shown: 'Shown although blocked',
+    },
+    floor: {
+      none: 'Group {group} runs out of channels: nothing is left to show',
+      count: '{visible} of {members}, at least {floor} must be shown',
+      until: '{channel} (blocked until {time})',
+      endless: '{channel} (blocked without end)',
+      nothing: 'none, because people blocked them',
     },
     calls: '{failed} failed, {succeeded} succeeded, {assumed} assumed to have succeeded, of {size}',
     rate: '{rate} %, threshold {threshold} %',
@@ -109,6 +131,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       extended: '{channel} 的熔断已延长',
       shortened: '{channel} 的熔断已缩短',
       observed: '{channel} 本应熔断（观察模式）',
+      floor: '渠道组 {group} 可用渠道不足：{shown} 虽已熔断仍继续展示',
     },
     state: { open: '熔断中', closed: '使用中', 'half-open': '试探中', observed: '使用中（仅观察，未屏蔽）' },
     reason: {
@@ -136,6 +159,16 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       incident: '事件',
       relapse: '复发',
       untold: '补充通知',
+      group: '渠道组',
+      inUse: '可用渠道',
+      shown: '熔断中仍展示',
+    },
+    floor: {
+      none: '渠道组 {group} 可用渠道不足：已无渠道可展示',
+      count: '共 {members} 个，剩 {visible} 个，至少须展示 {floor} 个',
+      until: '{channel}（熔断至 {time}）',
+      endless: '{channel}（无限期熔断）',
+      nothing: '无，其余均被人工熔断',
     },
     calls: '记录失败 {failed} 次、成功 {succeeded} 次，另有 {assumed} 次视为成功，共 {size} 次',
     rate: '{rate}%，阈值 {threshold}%',

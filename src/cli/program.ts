@@ -4,6 +4,7 @@ import { addAudit } from './audit.js';
 import { addByHand } from './by-hand.js';
 import { addConfig } from './config.js';
 import { CliError, reasonOf } from './failure.js';
+import { addGroups } from './groups.js';
 import { addKafka } from './kafka.js';
 import { note } from './output.js';
 import { addPublish } from './publish.js';
@@ -38,6 +39,7 @@ function buildProgram(): Command {
   addSettingFlags(program);
   addStart(program);
   addStatus(program);
+  addGroups(program);
   addByHand(program);
   addAudit(program);
   addPublish(program);

@@ -14,6 +14,11 @@ export type RulesInForce = {
   /** Why the document under `fuseline:config` is refused. The policies are then the defaults. */
   readonly refused?: string;
   policyFor(channel: string): Policy;
+  minVisible(group: string): number;
+  /** Named without a glob, in the order of the document. */
+  namedChannels(): readonly string[];
+  /** Every group that the rules name. */
+  readonly groups: readonly string[];
 };
 
 /** Reads and judges the rules once. @throws {CliError} Redis does not answer */
@@ -27,7 +32,16 @@ export async function rulesInForce(client: RedisClient, keys: Keys): Promise<Rul
 }
 
 function asInForce(rules: Rules): RulesInForce {
-  return { version: rules.version, empty: rules.empty, policyFor: (channel) => rules.policyFor(channel) };
+  const { version, empty, document } = rules;
+  const used = Object.values(document.channels ?? {}).flatMap(({ group }) => (group === undefined ? [] : [group]));
+  return {
+    version,
+    empty,
+    policyFor: (channel) => rules.policyFor(channel),
+    minVisible: (group) => rules.minVisible(group),
+    namedChannels: () => rules.namedChannels,
+    groups: [...new Set([...used, ...Object.keys(document.groups ?? {})])],
+  };
 }
 
 function noRules(): Rules {

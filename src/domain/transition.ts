@@ -9,6 +9,7 @@ export type State = z.infer<typeof State>;
  * - `blocked`: closed → open, the first block of an incident. `relapsed`: the same within the hold, `trips` counts the blocks.
  * - `recovered`: → closed. `held`: the channel survived its hold, which ends the incident.
  * - `extended`, `shortened`: the end of a block was moved.
+ * - `floor`: no change of a channel, but news of a group (see `GroupFloor`). It goes to people alone, never through outbox or feed.
  * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
  */
 export const TransitionKind = z.enum([
@@ -20,6 +21,7 @@ export const TransitionKind = z.enum([
   'shortened',
   'half-open',
   'observed',
+  'floor',
 ]);
 export type TransitionKind = z.infer<typeof TransitionKind>;
 
@@ -47,6 +49,24 @@ export type BlockEnd = z.infer<typeof BlockEnd>;
 
 /** Lua writes every field as text; a number comes back as one. */
 const int = z.coerce.number().int();
+
+/** A group of which so many members are blocked that readers show some of them all the same. */
+export const GroupFloor = z.object({
+  name: z.string(),
+  /** Its `minVisible`. */
+  floor: int,
+  members: int,
+  /** Members in use. */
+  visible: int,
+  /** Blocked and shown all the same, the least bad first; empty where a person blocked all of them. `until`: -1 without end. */
+  shown: z.array(z.object({ channel: z.string(), until: int })),
+});
+export type GroupFloor = z.infer<typeof GroupFloor>;
+
+/** What news of a group is named by where channels stand. No channel can be named so, because of the braces. */
+export function groupSubject(name: string): string {
+  return `{group} ${name}`;
+}
 
 /**
  * A change of state, as it leaves Lua through the outbox. Named for ever by channel and `epoch`. All times are Redis time in
@@ -83,6 +103,8 @@ export const Transition = z.object({
   /** The threshold, hundredths of a percent. */
   threshold: int.optional(),
   evidence: z.array(Evidence).default([]),
+  /** Of kind `floor` alone. */
+  group: GroupFloor.optional(),
 });
 export type Transition = z.infer<typeof Transition>;
 

@@ -48,10 +48,10 @@ export function createFanOut({ queues, told, rules, log, attempts }: FanOutOptio
 
 /** The receivers of every route that matches, each once. */
 export function receiversFor(
-  transition: Pick<Transition, 'channel' | 'kind'>,
+  transition: Pick<Transition, 'channel' | 'kind' | 'group'>,
   rules: FanOutOptions['rules'],
 ): Receiver[] {
-  const { group } = rules.policyFor(transition.channel);
+  const group = transition.group?.name ?? rules.policyFor(transition.channel).group;
   const names = new Set(
     rules
       .routes()
@@ -63,10 +63,12 @@ export function receiversFor(
 
 function matches(
   { match }: Route,
-  { channel, kind }: Pick<Transition, 'channel' | 'kind'>,
+  { channel, kind, group: news }: Pick<Transition, 'channel' | 'kind' | 'group'>,
   group: string | undefined,
 ): boolean {
   if (match.group !== undefined && match.group !== group) return false;
   if (match.kinds !== undefined && !match.kinds.includes(kind)) return false;
-  return match.channel === undefined || glob(match.channel.normalize('NFC'))(channel);
+  // News of a group concerns the channels that it names.
+  const channels = news ? news.shown.map((one) => one.channel) : [channel];
+  return match.channel === undefined || channels.some(glob(match.channel.normalize('NFC')));
 }

@@ -38,6 +38,9 @@ const GAUGES = {
   fuseline_log_lag: { help: 'Entries not yet committed in the shards that this process reads; -1 unknown' },
   fuseline_log_shards_owned: { help: 'Shards that this process reads' },
   fuseline_agenda_size: { help: 'Channels that are not plainly closed, as last seen by a sweep' },
+  fuseline_groups_at_floor: {
+    help: 'Groups that show blocked channels to keep their minVisible, or did within the last minute',
+  },
 } as const satisfies Record<string, Spec>;
 
 export type CounterName = keyof typeof COUNTERS;

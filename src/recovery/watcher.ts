@@ -3,6 +3,7 @@ import type { Queues } from '../queue/queues.js';
 import { type Job, openWorker, type Verdict } from '../queue/worker.js';
 import type { RedisClient } from '../redis/client.js';
 import { sleep } from '../redis/deadline.js';
+import { createFloorWatch } from './floors.js';
 import { type Chore, housekeep } from './housekeeping.js';
 import { endBlock, sweep, type Watching } from './sweep.js';
 
@@ -22,6 +23,8 @@ export type WatcherOptions = Watching & {
   /** Of purpose `queue-worker`. */
   readonly workerClient: RedisClient;
   readonly chores: readonly Chore[];
+  /** Channels that have traffic; see `FloorWatchOptions`. */
+  readonly seen?: () => Promise<Iterable<string>>;
 };
 
 export type Watcher = {
@@ -40,6 +43,7 @@ export type Watcher = {
  */
 export function createWatcher(options: WatcherOptions): Watcher {
   const { queues, workerClient, keys, log, count, chores } = options;
+  const floors = createFloorWatch(options);
   let lastSweepAt = performance.now();
   let trouble: string | undefined;
   let queueError = { at: Number.NEGATIVE_INFINITY, message: '' };
@@ -52,9 +56,19 @@ export function createWatcher(options: WatcherOptions): Watcher {
       lastSweepAt = performance.now();
       count('fuseline_sweeps_total', { result: report.failed > 0 ? 'partial' : 'done' });
       count('fuseline_swept_channels_total', {}, report.looked);
+      await lookAtFloors();
     } catch (error) {
       count('fuseline_sweeps_total', { result: 'failed' });
       throw error;
+    }
+  }
+
+  /** After the channels: what ends a shortage is seen before it is told. A fault here keeps no block from ending. */
+  async function lookAtFloors(): Promise<void> {
+    try {
+      await floors.look();
+    } catch (error) {
+      log.warn({ err: error }, 'the floors of groups could not be looked at: the next sweep tries again');
     }
   }
 

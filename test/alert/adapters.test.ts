@@ -9,7 +9,7 @@ import { parseRetryAfter } from '../../src/alert/retry-after.js';
 import { slack } from '../../src/alert/slack.js';
 import { webhook } from '../../src/alert/webhook.js';
 import { TransitionKind } from '../../src/domain/transition.js';
-import { alertOf, blocked, HOSTILE, recovered } from './samples.js';
+import { alertOf, blocked, floorBites, HOSTILE, recovered } from './samples.js';
 
 const NOW = 1_760_000_000_000;
 const target = (changes: Partial<Target> = {}): Target => ({
@@ -24,12 +24,20 @@ describe('webhook', () => {
   const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
 
   it('sends a body that its published schema describes, for every kind and hostile name', () => {
-    for (const kind of TransitionKind.options.filter((each) => each !== 'half-open')) {
+    for (const kind of TransitionKind.options.filter((each) => each !== 'half-open' && each !== 'floor')) {
       for (const channel of HOSTILE) {
         const body = JSON.parse(webhook.request(alertOf(blocked({ kind, channel })), target(), NOW).body);
         expect(validate(body), JSON.stringify(validate.errors)).toBe(true);
         expect(body).toMatchObject({ v: 1, type: `channel.${kind}`, channel });
       }
+    }
+    for (const name of HOSTILE) {
+      const shown = [...floorBites().group!.shown, { channel: name, until: -1 }];
+      const body = JSON.parse(webhook.request(alertOf(floorBites({ name, shown })), target(), NOW).body);
+      expect(validate(body), JSON.stringify(validate.errors)).toBe(true);
+      // Who knows channels alone meets one that cannot exist, and that is in use.
+      expect(body).toMatchObject({ type: 'group.floor', channel: `{group} ${name}`, from: 'closed', to: 'closed' });
+      expect(body.group).toMatchObject({ name, floor: 1, visible: 0, shown: [{ endless: false }, { until: null }] });
     }
     expect(validate({ ...JSON.parse(webhook.request(alertOf(recovered()), target(), NOW).body), type: 'x' })).toBe(
       false,

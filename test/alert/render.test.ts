@@ -3,7 +3,7 @@ import { plainText } from '../../src/alert/message.js';
 import { duration, render } from '../../src/alert/render.js';
 import { cut, oneLine } from '../../src/alert/text.js';
 import { WORDS } from '../../src/alert/words.js';
-import { blocked, recovered } from './samples.js';
+import { blocked, floorBites, recovered } from './samples.js';
 
 const en = { locale: 'en', timeZone: 'UTC' } as const;
 const text = (...args: Parameters<typeof render>) => plainText(render(...args), false);
@@ -71,6 +71,43 @@ describe('a message', () => {
       }
     }
     expect(() => render(blocked({ kind: 'half-open' }), en)).toThrow(/half-open/);
+  });
+
+  it('says of a group that runs out of channels which one is shown all the same, and until when', () => {
+    const more = { channel: 'WECHAT\n', until: -1 };
+    expect(text(floorBites(), en).split('\n')).toEqual([
+      'Group pay runs out of channels: ALIPAY is shown although blocked',
+      'Group: pay',
+      'Channels in use: 0 of 2, at least 1 must be shown',
+      'Shown although blocked: ALIPAY (blocked until 2026-03-01 11:00:00 (UTC))',
+      'Since: 2026-03-01 10:30:00 (UTC)',
+    ]);
+    const two = floorBites({ shown: [...floorBites().group!.shown, more] });
+    expect(text(two, en)).toContain('11:00:00 (UTC)), WECHAT (blocked without end)\n');
+    expect(text(two, { locale: 'zh-CN', timeZone: 'Asia/Shanghai' }).split('\n')).toEqual([
+      '渠道组 pay 可用渠道不足：ALIPAY、WECHAT 虽已熔断仍继续展示',
+      '渠道组: pay',
+      '可用渠道: 共 2 个，剩 0 个，至少须展示 1 个',
+      '熔断中仍展示: ALIPAY（熔断至 2026-03-01 19:00:00 (Asia/Shanghai)）、WECHAT（无限期熔断）',
+      '开始时间: 2026-03-01 18:30:00 (Asia/Shanghai)',
+    ]);
+    const none = text(floorBites({ shown: [] }), en);
+    expect(none).toContain('Group pay runs out of channels: nothing is left to show\n');
+    expect(none).toContain('Shown although blocked: none, because people blocked them\n');
+    expect(render(floorBites(), en).mention).toBe(true);
+  });
+
+  it('says in words what another program did to the block key', () => {
+    const set = blocked({ reason: 'external', size: undefined, evidence: [] });
+    expect(text(set, en)).toContain('Reason: set by another program\n');
+    expect(text(set, { locale: 'zh-CN', timeZone: 'UTC' })).toContain('原因: 由其他程序设置\n');
+    const moved = { reason: 'external', size: undefined, evidence: [] };
+    expect(text(blocked({ ...moved, kind: 'extended' }), en)).toMatch(
+      /^The block of ALIPAY was extended\n[\s\S]*Reason: set by another program\n/,
+    );
+    expect(text(blocked({ ...moved, kind: 'shortened' }), en)).toMatch(/^The block of ALIPAY was shortened\n/);
+    expect(text(recovered({ reason: 'deleted' }), en)).toContain('Reason: the block key was deleted\n');
+    expect(text(recovered({ reason: 'deleted' }), { locale: 'zh-CN', timeZone: 'UTC' })).toContain('熔断键被删除');
   });
 
   it('calls people for the beginning of a block alone', () => {

@@ -1,6 +1,6 @@
 import type { Alert } from '../../src/alert/adapter.js';
 import { render } from '../../src/alert/render.js';
-import { Transition } from '../../src/domain/transition.js';
+import { groupSubject, Transition } from '../../src/domain/transition.js';
 
 const AT = Date.UTC(2026, 2, 1, 10, 30);
 
@@ -48,6 +48,18 @@ export function recovered(changes: Partial<Transition> = {}): Transition {
     block: AT,
     blockedAt: AT,
     ...changes,
+  });
+}
+
+/** A group whose two channels are blocked, with a floor of one. */
+export function floorBites(changes: Partial<NonNullable<Transition['group']>> = {}): Transition {
+  return Transition.parse({
+    ...{ kind: 'floor', channel: groupSubject(changes.name ?? 'pay'), epoch: AT, at: AT, from: 'closed', to: 'closed' },
+    ...{ reason: 'floor', incident: String(AT) },
+    group: {
+      ...{ name: 'pay', floor: 1, members: 2, visible: 0, shown: [{ channel: 'ALIPAY', until: AT + 30 * 60_000 }] },
+      ...changes,
+    },
   });
 }
 

@@ -6,7 +6,7 @@ import type { Policy } from '../../src/domain/policy.js';
 import type { Transition } from '../../src/domain/transition.js';
 import { silent } from '../../src/observe/log.js';
 import { createMetrics } from '../../src/observe/metrics.js';
-import { openQueues } from '../../src/queue/queues.js';
+import { openQueues, type Queues } from '../../src/queue/queues.js';
 import type { Watching } from '../../src/recovery/sweep.js';
 import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
 import type { Keys } from '../../src/redis/keys.js';
@@ -37,6 +37,7 @@ export type Stand = {
   counted(name: string): Promise<number>;
   record(channel: string, story: string, input?: BatchInput): ReturnType<typeof record>;
   unblock(channel: string, forMs?: number): ReturnType<typeof override>;
+  readonly addNotify: Queues['addNotify'];
   /** Every job of a queue, whatever its state. */
   jobs<T = Transition>(queue: string): Promise<{ id: string; data: T; delay: number }[]>;
   /** The agenda: score by channel. */
@@ -68,6 +69,7 @@ export async function stand(
   const watching = { client, keys, rules, announcer, freshForMs: FRESH_MS, log, count: metrics.count };
   return {
     ...{ client, keys, announcer, watching, warnings },
+    addNotify: queues.addNotify,
     counted: async (name) =>
       (await metrics.registry.getSingleMetric(name)!.get()).values.reduce((sum, { value }) => sum + value, 0),
     record: (channel, story, input) => record(client, keys, channel, policy, FRESH_MS, batchOf(story, input)),

@@ -197,3 +197,21 @@ it('status says in words what other programs did to the block key', async () => 
   expect(out).toMatch(/^SET +BLOCKED.* +set by another program/m);
   expect(out).toMatch(/^GONE +watched.* +the block key was deleted/m);
 });
+
+it('groups tells members, floor and what it shows, also where another program set the key and nobody met it yet', async () => {
+  const { keys, client, env } = place();
+  expect((await fuselineHere(['groups'], env)).out).toBe('the rules name no group\n');
+  const channels = { A: { group: 'pay' }, B: { group: 'pay' }, 'sms-*': { group: 'sms' } };
+  const document = { ...rulesOn, channels, groups: { pay: { minVisible: 1 }, sms: { minVisible: 1 } } };
+  await setRules({ client, keys }, { expectedVersion: 0, document, actor: 't' });
+  await client.set(keys.blocked('A'), 'open', 'PX', 600_000);
+  await fuselineHere(['block', 'B', '--for', 'forever'], env);
+  await fuselineHere(['block', 'sms-x', '--for', 'forever'], env);
+  expect(await json(['groups'], env)).toMatchObject([
+    { name: 'pay', floor: 1, visible: 0, bites: true, shown: [{ channel: 'A', byHand: false }] },
+    { name: 'sms', floor: 1, members: ['sms-x'], visible: 0, bites: true, shown: [] },
+  ]);
+  const { out } = await fuselineHere(['groups'], env);
+  expect(out).toMatch(/^pay +0 of 2 +1 +A \(blocked\), B \(blocked\) +TOO FEW LEFT, .*: A until .* \(9m/m);
+  expect(out).toMatch(/^sms .* TOO FEW LEFT, and nothing to show: people blocked the others$/m);
+});

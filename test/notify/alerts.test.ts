@@ -2,7 +2,7 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { notifyJobId } from '../../src/queue/job-id.js';
 import { deliverQueue } from '../../src/queue/queues.js';
-import { blocked, recovered } from '../alert/samples.js';
+import { blocked, floorBites, recovered } from '../alert/samples.js';
 import { type HttpReceiver, startHttpReceiver } from '../support/http-receiver.js';
 import { until } from '../support/wait.js';
 import { type AlertsHarness, receiver, rulesWith, startAlerts } from './harness.js';
@@ -61,6 +61,35 @@ describe('alerts', () => {
     await queues.addNotify(blocked({ channel: 'sms-b', kind: 'observed' }));
     await Promise.all([pay.waitForRequests(1), sms.waitForRequests(2), ends.waitForRequests(1)]);
     expect([types(pay), types(sms).sort(), types(ends)]).toEqual([['blocked'], ['blocked', 'observed'], ['observed']]);
+  });
+
+  it('of a group go to its routes and to those of the channels shown, once, and take no place in the news of a channel', async () => {
+    const [pay, one, others] = [await startHttpReceiver(), await startHttpReceiver(), await startHttpReceiver()];
+    const rules = rulesWith(receiver('pay', pay.url), receiver('one', one.url), receiver('others', others.url));
+    rules.set(
+      [...rules.receivers()],
+      [
+        { match: { group: 'pay' }, to: ['pay'] },
+        { match: { channel: 'ALI*' }, to: ['one'] },
+        { match: { group: 'sms' }, to: ['others'] },
+        { match: { channel: 'WECHAT' }, to: ['others'] },
+        { match: { kinds: ['blocked'] }, to: ['others'] },
+      ],
+    );
+    const harness = await startAlerts(rules);
+    const late = floorBites();
+    await harness.queues.addNotify({ ...late, epoch: late.epoch + 60_000 });
+    await harness.queues.addNotify({ ...late, epoch: late.epoch + 60_000 });
+    await Promise.all([pay.waitForRequests(1), one.waitForRequests(1)]);
+    expect(JSON.parse(pay.requests[0]!.body)).toMatchObject({ type: 'group.floor', group: { name: 'pay' } });
+    // News of the channel itself that is older than that of its group.
+    await harness.queues.addNotify(blocked());
+    await one.waitForRequests(2);
+    await harness.queues.addNotify(recovered());
+    await one.waitForRequests(3);
+    await settled(harness, 'others', 1);
+    expect(types(one)).toEqual(['group.floor', 'blocked', 'recovered']);
+    expect([types(pay), types(others)]).toEqual([['group.floor'], ['blocked']]);
   });
 
   it('6.14 of an endpoint that is away are delivered afterwards, with the original time and the same id', async () => {

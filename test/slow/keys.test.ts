@@ -48,9 +48,10 @@ const DOCUMENT = (url: string) => ({
   defaults: { window: 10, successRate: 70, block: '1s', hold: '1s' },
   channels: {
     seen: { mode: 'observe' },
-    long: { block: '30m' },
+    long: { block: '30m', group: 'g' },
     timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 } },
   },
+  groups: { g: { minVisible: 1 } },
   receivers: { ops: { type: 'webhook', url } },
   routes: [{ to: ['ops'] }],
 });

@@ -1,4 +1,5 @@
 import { createAnnouncer } from '../../announce.js';
+import { lastMinute, liveWorkers } from '../../intake/last-minute.js';
 import { redisChores } from '../../recovery/housekeeping.js';
 import { logChores } from '../../recovery/log-chores.js';
 import { createWatcher } from '../../recovery/watcher.js';
@@ -25,6 +26,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
     count,
     queues,
     workerClient: clients.queueWorker,
+    seen: async () => (await lastMinute(clients.main, keys, await liveWorkers(clients.log, keys))).keys(),
     chores: [
       ...redisChores(clients.main, keys),
       ...logChores({ client: clients.log, keys, maxLen: settings.streamMaxLen }),
@@ -40,6 +42,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
       const sweep = (await queues.queue('sweep').lastDone()) ?? '';
       if (sweep !== fleet.sweep) fleet = { sweep, seenAt: performance.now() };
       set('fuseline_agenda_size', await withDeadline(clients.main.zcard(keys.agenda), CALL_MS, 'the agenda'));
+      set('fuseline_groups_at_floor', await withDeadline(clients.main.hlen(keys.floors), CALL_MS, 'the floors'));
       paused = undefined;
     } catch (error) {
       paused = `Redis does not answer: ${error instanceof Error ? error.message : String(error)}`;
