@@ -1,8 +1,9 @@
-import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../deploy/local/redis-server.mjs';
 import { parseRules } from '../../src/rules/parse.js';
+import { linkExamples } from '../support/examples.js';
 import { type HttpReceiver, startHttpReceiver } from '../support/http-receiver.js';
 import { type RunningProcess, startProcess } from '../support/processes.js';
 import { type RedisServer, startRedis } from '../support/redis.js';
@@ -17,11 +18,7 @@ describe('examples', () => {
   let env: Record<string, string>;
 
   beforeAll(async () => {
-    // The examples import `fuseline` as users do; node finds a package by its own name only through node_modules.
-    await mkdir('examples/node_modules', { recursive: true });
-    await symlink('../..', 'examples/node_modules/fuseline').catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+    await linkExamples();
     server = await startRedis();
     thirdParty = await startHttpReceiver();
     env = { FUSELINE_REDIS_URL: server.url, FUSELINE_HTTP_PORT: String(await freePort()), PORT: '0' };
