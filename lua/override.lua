@@ -1,11 +1,11 @@
 #!lua
 -- The operator's hand: block or unblock, through the same door as automatic decisions.
 --
--- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash
--- ARGV  1-9 policy (lib/channel.lua)
---       10 action  block | unblock
---       11 for     ms. block: its length, 0 by policy, -1 without end. unblock: held open by hand for so long, 0 judged at once
---       12 actor   text · 13 note text
+-- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash · 8 calls sorted set
+-- ARGV  1-10 policy (lib/channel.lua)
+--       11 action  block | unblock
+--       12 for     ms. block: its length, 0 by policy, -1 without end. unblock: held open by hand for so long, 0 judged at once
+--       13 actor   text · 14 note text
 -- Reply { transitions pushed by this call, next due in ms (0 never, -1 unknown), Redis time in ms, blocked now, until in ms, outbox … }
 local stored = redis.call('HGETALL', KEYS[3])
 
@@ -14,7 +14,7 @@ local stored = redis.call('HGETALL', KEYS[3])
 -- include lib/due.lua
 -- include lib/save.lua
 
-local action, length, hand = ARGV[10], tonumber(ARGV[11]), { actor = ARGV[12], note = ARGV[13] }
+local action, length, hand = ARGV[11], tonumber(ARGV[12]), { actor = ARGV[13], note = ARGV[14] }
 
 due()
 
@@ -22,6 +22,11 @@ if action == 'block' then
   local ends = nil
   if length == -1 then ends = -1 elseif length > 0 then ends = now + length end
   channel.forced, channel.dirty = 0, true
+  if real.state == 'open' and real.reason == PAUSED then
+    -- What a person blocks is an incident of its own; the pause ends here.
+    close(real, now, 'manual', hand)
+    due()
+  end
   if real.state == 'open' then
     ends = ends or now + blockLength(real.trips)
     keyEnds, channel.keyUntil, channel.key = ends, ends, 'set'

@@ -2,24 +2,28 @@
 -- Judges one batch of one channel's outcomes, in order, exactly as if they had come one at a time. Atomic; writes last, after every
 -- key that it writes to has been read (Redis has no rollback, so a wrong type must show before the first write).
 --
--- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash
--- ARGV  1-9 policy (lib/channel.lua)
---       10 results   one character an outcome: 1 success, 0 failure, 2 success that may have been sent before (direct mode)
---       11 partition text
---       12 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it, most ms by which a call of it began before arrival], …];
+-- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash · 8 calls sorted set
+-- ARGV  1-10 policy (lib/channel.lua)
+--       11 results   one character an outcome: 1 success, 0 failure, 2 success that may have been sent before (direct mode), 3 slow success,
+--                    4 the third party asked to wait; 3 and 4 only under a policy whose ARGV 10 asks for them
+--       12 partition text
+--       13 entries   JSON [[position, arrival in ms or 0 for now, outcomes in it, most ms by which a call of it began before arrival], …];
 --                    entries of one outcome that arrived together may come as one: the last position, then as fifth all of them, "4 7 9"
---       13 times     JSON [agoMs, durationMs, agoMs, durationMs, …], or empty when all are 0
---       14 evidence  JSON [text per failure], in the order of the failures
+--       14 times     JSON [agoMs, durationMs, agoMs, durationMs, …], or empty when all are 0
+--       15 evidence  JSON [text per 0, 3 or 4], in their order
 -- Reply 0 on the fast path; otherwise
 --       { transitions pushed by this call, blocked now, window: recorded, succeeded, outcomes: counted, duplicate, late, stale,
---         blocked, overridden, clipped to Redis time, outbox … }
-local results = ARGV[10]
+--         blocked, overridden, clipped to Redis time, calls pushed out of a full call log, outbox … }
+local results = ARGV[11]
+-- What is no plain success: a plain text for a plain policy, because that is found several times faster.
+local plain = ARGV[10] == ''
+local BAD = plain and '0' or '[034]'
 
--- Fast path, before anything else is even defined: nothing bad in the batch, nothing going on in the channel. Two reads, no write. A time
--- window has to count successes too.
-local present = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5], KEYS[7])
+-- Fast path, before anything else is even defined: nothing bad in the batch, nothing going on in the channel. Two reads, no write. The
+-- kinds `time` and `log` have to count successes too.
+local present = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[5], KEYS[7], KEYS[8])
 local stored = redis.call('HGETALL', KEYS[3])
-if present == 0 and not string.find(results, '0', 1, true) and not string.find(ARGV[2], 'time', 1, true) then
+if present == 0 and not string.find(results, BAD, 1, plain) and not string.find(ARGV[2], '^[tl]') then
   local quiet = true
   for i = 1, #stored, 2 do
     local name = stored[i]
@@ -34,15 +38,16 @@ end
 -- include lib/window.lua
 -- include lib/fence.lua
 -- include lib/evidence.lua
+-- include lib/verdict.lua
 -- include lib/save.lua
 
-local partition = ARGV[11]
+local partition = ARGV[12]
 
 due()
 
 local lane = policy.mode == 'observe' and shadow or real
 local count = { counted = 0, duplicate = 0, late = 0, stale = 0, blocked = 0, overridden = 0, clipped = 0 }
-local verdict = nil
+local verdict, crowded = nil, 0
 
 -- A channel that is blocked, or held open by hand, drops the whole batch and writes nothing: read again later, it is late.
 if real.state == 'open' or lane.state == 'open' then
@@ -52,29 +57,63 @@ elseif channel.forced > now then
 else
   local window = loadWindow()
   local fence = loadFence(partition)
-  local evidence = newEvidence(ARGV[14])
+  local evidence = newEvidence(ARGV[15])
   local since = math.max(lane.since, real.since, channel.forced)
   local at = 0
+  fence:startRun(since, window:isOpen() or not window.forgetful)
 
   local times
   local function timesOf(i)
-    times = times or (ARGV[13] ~= '' and cjson.decode(ARGV[13]) or {})
+    times = times or (ARGV[14] ~= '' and cjson.decode(ARGV[14]) or {})
     return times[2 * i - 1] or 0, times[2 * i] or 0
   end
 
-  local function judge(success, again, arrival, ago, duration, failure)
-    local ends = arrival - ago
+  -- An automatic block, unless too few sources fail: then people are told which, once while the fence remembers it.
+  local function trip(reason)
+    local proof, recorded = evidence:latest(), window:recorded()
+    local succeeded = recorded - badIn(window)
+    local extra = {
+      size = int(window:total()), recorded = int(recorded), succeeded = int(succeeded),
+      threshold = reason == 'success-rate' and int(policy.threshold) or nil, slow = also.slow and int(window.slow) or nil, evidence = proof,
+    }
+    if also.minSources and sourcesOf(proof or {}) < also.minSources then
+      if lane == shadow or now - fence.suspected < policy.windowTtl then return end
+      fence:suspects()
+      local epoch = nextEpoch()
+      extra.reason, extra.block, extra.trips = reason, '0', '0'
+      if real.hold == 0 then extra.incident = int(epoch) end
+      push('suspected', real, 'closed', now, 0, extra)
+      return
+    end
+    verdict = { recorded = recorded, succeeded = succeeded }
+    open(lane, now, reason, nil, extra)
+    window:clear()
+  end
+
+  local function judge(result, position, arrival, ago, duration, failure)
+    local ends = math.floor(arrival - ago)
+    local success, waits = result == '1' or result == '2', result == '4'
     if now - ends > policy.fresh then
       count.stale = count.stale + 1
     elseif lane.state == 'open' then
       count.blocked = count.blocked + 1
     elseif since > 0 and ends - duration <= since then
       count.late = count.late + 1
-    elseif window:isPast(ends) then
+    elseif not waits and window:isPast(ends) then
       count.late = count.late + 1
-    elseif window.forgetful and success and window:isOpen() and fence.by ~= '' and fence.by ~= partition and (again or arrival <= fence.at) then
+    elseif window.forgetful and success and window:isOpen() and fence.by ~= '' and fence.by ~= partition and (result == '2' or arrival <= fence.at) then
       -- Another partition opened this window: its replayed successes, once dropped on the fast path, must not dilute it.
       count.late = count.late + 1
+    elseif waits then
+      count.counted = count.counted + 1
+      local text = evidence:text(failure)
+      local asked = text and tonumber(cjson.decode(text).retryAfterMs) or 0
+      local over = ends + math.max(also.retryMin, math.min(math.ceil(asked), also.retryMax))
+      -- Mode observe hides nothing, and nobody needs to be told of seconds.
+      if lane == real and over > now then
+        pause(now, over, { text })
+        window:clear()
+      end
     else
       count.counted = count.counted + 1
       if not success then
@@ -84,20 +123,15 @@ else
         end
         evidence:add(failure)
       end
-      window:push(success, ends)
-      if not success and window:isBelow(policy.threshold) then
-        verdict = { recorded = window:recorded(), succeeded = window:succeeded() }
-        open(lane, now, 'success-rate', nil, {
-          size = int(window:total()), recorded = int(verdict.recorded), succeeded = int(verdict.succeeded),
-          threshold = int(policy.threshold), evidence = evidence:latest(),
-        })
-        window:clear()
-      end
+      window:push(success and '1' or result, ends, position)
+      if also.maxRun then fence:count(result == '0' or (result == '3' and also.slow == 'failure')) end
+      local reason = not success and whyBlocked(window, fence.run)
+      if reason then trip(reason) end
     end
   end
 
   local failure = 0
-  for _, entry in ipairs(cjson.decode(ARGV[12])) do
+  for _, entry in ipairs(cjson.decode(ARGV[13])) do
     local position, arrival, outcomes = entry[1], tonumber(entry[2]), entry[3]
     if arrival == 0 then arrival = now end
     if arrival > now then
@@ -121,18 +155,18 @@ else
     while i <= last do
       local run = 0
       if timely and i > covered and lane.state ~= 'open' and not window:isOpen() then
-        run = math.min(string.find(results, '0', i, true) or last + 1, last + 1) - i
+        run = math.min(string.find(results, BAD, i, plain) or last + 1, last + 1) - i
       end
       if run > 0 then
         count.counted = count.counted + run
         i = i + run
       else
-        local result = string.byte(results, i)
-        if result == 48 then failure = failure + 1 end
+        local result = string.sub(results, i, i)
+        if result ~= '1' and result ~= '2' then failure = failure + 1 end
         if i > covered then
           local ago, duration = 0, 0
-          if not timely then ago, duration = timesOf(i) end
-          judge(result ~= 48, result == 50, arrival, ago, duration, failure)
+          if not timely or result == '4' then ago, duration = timesOf(i) end
+          judge(result, position, arrival, ago, duration, failure)
         end
         i = i + 1
       end
@@ -143,14 +177,15 @@ else
 
   if count.duplicate < #results then
     channel.window, channel.fence, channel.evidence = window, fence, evidence
-    verdict = verdict or { recorded = window:recorded(), succeeded = window:succeeded() }
+    verdict = verdict or { recorded = window:recorded(), succeeded = window:recorded() - badIn(window) }
+    crowded = window.crowded or 0
   end
 end
 
 local outbox = save(present)
 local reply = {
   channel.pushed, real.state == 'open' and 1 or 0, verdict and verdict.recorded or 0, verdict and verdict.succeeded or 0,
-  count.counted, count.duplicate, count.late, count.stale, count.blocked, count.overridden, count.clipped,
+  count.counted, count.duplicate, count.late, count.stale, count.blocked, count.overridden, count.clipped, crowded,
 }
 for _, text in ipairs(outbox) do reply[#reply + 1] = text end
 return reply

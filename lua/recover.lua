@@ -1,11 +1,11 @@
 #!lua
 -- Takes what is due in a channel and hands back its outbox. Of any number of watchers that call it, one moves the channel.
 --
--- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash
--- ARGV  1-9 policy (lib/channel.lua)
---       10 block     epoch of the block whose end a job waits for; 0 for a sweep
---       11 ends      ms, the planned end of that block
---       12 incident  text · 13 trips · 14 blockedAt ms: the job's own data, for a state that was lost
+-- KEYS  1 health list · 2 blocked string · 3 state hash · 4 fence hash · 5 outbox list · 6 evidence list · 7 slots hash · 8 calls sorted set
+-- ARGV  1-10 policy (lib/channel.lua)
+--       11 block     epoch of the block whose end a job waits for; 0 for a sweep
+--       12 ends      ms, the planned end of that block
+--       13 incident  text · 14 trips · 15 blockedAt ms: the job's own data, for a state that was lost
 -- Reply { transitions pushed by this call, next due in ms (0 never, -1 unknown), Redis time in ms, outbox … }
 local stored = redis.call('HGETALL', KEYS[3])
 
@@ -14,7 +14,7 @@ local stored = redis.call('HGETALL', KEYS[3])
 -- include lib/due.lua
 -- include lib/save.lua
 
-local job = { block = tonumber(ARGV[10]), ends = tonumber(ARGV[11]), incident = ARGV[12], trips = tonumber(ARGV[13]), since = tonumber(ARGV[14]) }
+local job = { block = tonumber(ARGV[11]), ends = tonumber(ARGV[12]), incident = ARGV[13], trips = tonumber(ARGV[14]), since = tonumber(ARGV[15]) }
 
 -- A failover or a flush took this block with it, and perhaps left an older state in its place: every later one has a higher epoch.
 -- People were told of the block, so they are told of its end.

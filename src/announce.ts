@@ -59,7 +59,9 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
     const before = appended.get(name);
     if (before !== undefined && performance.now() - before < APPEND_AGAIN_MS) return;
     await withDeadline(appendToFeed(client, keys, transition), DEADLINE_MS, 'the append to the feed');
-    await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
+    // What a third party asked for is no incident.
+    if (transition.incident !== '')
+      await withDeadline(appendIncident(client, keys, transition), DEADLINE_MS, 'the append to the incidents');
     await audit(transition);
     appended.delete(name);
     appended.set(name, performance.now());

@@ -1,10 +1,11 @@
 -- The channel in memory: what every script that can change its state begins with. Expects `stored`, the state hash as HGETALL gave it.
 -- ARGV  1 mode on|observe · 2 window (lib/window.lua) · 3 threshold in hundredths of a percent · 4 block length ms · 5 growth per relapse
---       6 longest block ms · 7 hold ms · 8 window's life ms · 9 freshFor ms
+--       6 longest block ms · 7 hold ms · 8 window's life ms · 9 freshFor ms · 10 rules beside the rate: JSON (lib/verdict.lua), or empty
 local policy = {
   mode = ARGV[1], threshold = tonumber(ARGV[3]),
   blockFor = tonumber(ARGV[4]), growth = tonumber(ARGV[5]), blockMax = tonumber(ARGV[6]),
   hold = tonumber(ARGV[7]), windowTtl = tonumber(ARGV[8]), fresh = tonumber(ARGV[9]),
+  also = ARGV[10] ~= '' and cjson.decode(ARGV[10]) or {},
 }
 local DAY = 86400000
 
@@ -12,6 +13,11 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 -- When the block key ends: -2 there is none, -1 it has no end.
 local keyEnds = redis.call('PEXPIRETIME', KEYS[2])
+
+-- The window, of whichever kind.
+local function dropWindow()
+  redis.call('DEL', KEYS[1], KEYS[7], KEYS[8])
+end
 
 -- tostring() of a large number gives 1e+15.
 local function int(n)

@@ -1,4 +1,4 @@
--- The last failures, as opaque texts of the worker's: for alerts, and for "why is it blocked". Restarted by a window's first failure,
+-- The last failures and slow calls, as texts of the worker's: for alerts, and for "why is it blocked". Restarted by a window's first failure,
 -- kept through the block.
 
 local KEPT = 20
@@ -13,11 +13,15 @@ function evidence:restart()
   self.restarted, self.added, self.earlier = true, {}, {}
 end
 
-function evidence:add(failure)
+function evidence:text(failure)
   self.texts = self.texts or (self.json ~= '' and cjson.decode(self.json) or {})
+  return self.texts[failure]
+end
+
+function evidence:add(failure)
   -- Read before anything is written, so that a wrong type shows in time.
   self.earlier = self.earlier or redis.call('LRANGE', KEYS[6], -KEPT, -1)
-  self.added[#self.added + 1] = self.texts[failure]
+  self.added[#self.added + 1] = self:text(failure)
 end
 
 local function lastOf(list)

@@ -13,8 +13,8 @@ local function push(kind, lane, from, at, blockedAt, extra)
     v = '1', kind = kind, epoch = int(channel.epoch), at = int(at), from = from, to = lane.state, ['until'] = int(lane.ends),
     reason = lane.reason, incident = lane.incident, trips = int(lane.trips), block = int(lane.block), blockedAt = int(blockedAt),
   }
-  if lane.actor ~= '' then t.actor = lane.actor end
-  if lane.note ~= '' then t.note = lane.note end
+  if lane.actor ~= '' and kind ~= 'suspected' then t.actor = lane.actor end
+  if lane.note ~= '' and kind ~= 'suspected' then t.note = lane.note end
   for name, value in pairs(extra or {}) do t[name] = value end
   -- Another program that moves the end of somebody's block does not do so in that person's name.
   if t.reason == 'external' then t.actor, t.note = nil, nil end
@@ -60,16 +60,28 @@ local function open(lane, at, reason, ends, extra, hand, adopted)
   push(relapse and 'relapsed' or 'blocked', lane, from, at, at, extra)
 end
 
+-- closed → open for as long as the third party asked for: no incident, no relapse, and a watch that runs goes on.
+local PAUSED = 'rate-limited'
+local NO_INCIDENT = { incident = '', trips = '0' }
+
+local function pause(at, ends, evidence)
+  local epoch = stamp(real, PAUSED)
+  real.block, real.blockedAt, real.state, real.since, real.ends = epoch, at, 'open', at, ends
+  remember(ends)
+  keyEnds, channel.key, channel.keyUntil = ends, 'set', ends
+  push('paused', real, 'closed', at, at, { incident = '', trips = '0', evidence = evidence })
+end
+
 -- open → closed, watched for the hold.
 local function close(lane, at, reason, hand)
-  local from, blockedAt = lane.state, lane.since
+  local from, blockedAt, paused = lane.state, lane.since, lane.reason == PAUSED
   remember(lane.ends)
-  stamp(lane, reason, hand)
+  stamp(lane, paused and reason == 'expired' and 'rate-limit-over' or reason, hand)
   lane.state, lane.since, lane.ends = 'closed', at, 0
-  lane.hold = policy.hold > 0 and at + policy.hold or 0
+  if not paused then lane.hold = policy.hold > 0 and at + policy.hold or 0 end
   if lane == shadow then return end
   keyEnds, channel.key, channel.keyUntil = -2, 'delete', 0
-  push('recovered', lane, from, at, blockedAt)
+  push(paused and 'resumed' or 'recovered', lane, from, at, blockedAt, paused and NO_INCIDENT or nil)
 end
 
 -- The channel survived its hold: the incident is over. No change of state, so `since` and the window stay.

@@ -1,5 +1,5 @@
 -- Writes what the call decided: first the reads that could still fail, then the writes. Returns the outbox as it stands afterwards.
--- `present`: how many of health, blocked, outbox and slots existed, or nil when nobody looked.
+-- `present`: how many of health, blocked, outbox, slots and calls existed, or nil when nobody looked.
 
 local OUTBOX_KEPT = 1000
 
@@ -53,7 +53,7 @@ end
 
 local function save(present)
   local window, fence = channel.window, channel.fence
-  local others = present and present - (channel.hadKey and 1 or 0) - (window and window.stored and 1 or 0) or 1
+  local others = present and present - (channel.hadKey and 1 or 0) - (window and window.stored or 0) or 1
   local outbox = (others > 0 or channel.pushed > 0) and redis.call('LRANGE', KEYS[5], 0, -1) or {}
   local told = #outbox
 
@@ -62,10 +62,10 @@ local function save(present)
     -- What else was there is the window of the kind that judged before.
     if present and others - (told > 0 and 1 or 0) > 0 and not window.cleared then window:dropOtherKind() end
   elseif channel.clearWindow then
-    redis.call('DEL', KEYS[1], KEYS[7])
+    dropWindow()
   end
   -- Every window begins in a call that prunes, so the fence stays small although the dearest calls leave it to others.
-  if fence then fence:save(not window.stored or #channel.evidence.added == 0) end
+  if fence then fence:save(window.stored == 0 or #channel.evidence.added == 0) end
   if channel.evidence then
     channel.evidence:save()
   elseif channel.moved then

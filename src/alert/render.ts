@@ -11,7 +11,7 @@ const NOTE_MAX = 300;
 
 /** Whether people are told of this kind at all. */
 export function isTold(kind: TransitionKind): kind is ToldKind {
-  return kind !== 'half-open';
+  return kind !== 'half-open' && kind !== 'paused' && kind !== 'resumed';
 }
 
 /**
@@ -89,9 +89,11 @@ function reason({ reason, actor }: Transition, words: Words): string {
 }
 
 /** Slots never recorded count as successes, and are told apart from real ones. */
-function calls({ size, recorded, succeeded }: Transition, words: Words): string | undefined {
+function calls({ size, recorded, succeeded, slow }: Transition, words: Words): string | undefined {
   if (size === undefined || recorded === undefined || succeeded === undefined) return undefined;
-  return fill(words.calls, { size, succeeded, failed: recorded - succeeded, assumed: Math.max(size - recorded, 0) });
+  const assumed = Math.max(size - recorded, 0);
+  const text = fill(words.calls, { size, succeeded, failed: recorded - succeeded, assumed });
+  return slow === undefined ? text : fill(words.slow, { text, slow });
 }
 
 function rate({ size, recorded, succeeded, threshold }: Transition, words: Words): string | undefined {

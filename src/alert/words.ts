@@ -3,7 +3,7 @@ import type { TransitionKind } from '../domain/transition.js';
 export type Locale = 'en' | 'zh-CN';
 
 /** Kinds that people are told of; the others change nothing that they can act on. */
-export type ToldKind = Exclude<TransitionKind, 'half-open'>;
+export type ToldKind = Exclude<TransitionKind, 'half-open' | 'paused' | 'resumed'>;
 
 /** `{name}` stands for a value. One table, so that no language can miss a text. */
 export type Words = {
@@ -21,6 +21,7 @@ export type Words = {
     readonly nothing: string;
   };
   readonly calls: string;
+  readonly slow: string;
   readonly rate: string;
   readonly by: string;
   readonly window: string;
@@ -64,6 +65,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       extended: 'The block of {channel} was extended',
       shortened: 'The block of {channel} was shortened',
       observed: '{channel} would have been blocked (observe mode)',
+      suspected: '{channel} fails from too few sources: it stays in use',
       floor: 'Group {group} runs out of channels: {shown} is shown although blocked',
     },
     state: {
@@ -74,6 +76,10 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     },
     reason: {
       'success-rate': 'too few successes',
+      'slow-calls': 'too many slow calls',
+      'too-many-failures': 'too many failures',
+      'consecutive-failures': 'too many failures in a row',
+      'sequential-test': 'the sequential test says failing',
       expired: 'the block ran out',
       deleted: 'the block key was deleted',
       evicted: 'the block key was evicted',
@@ -109,6 +115,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       nothing: 'none, because people blocked them',
     },
     calls: '{failed} failed, {succeeded} succeeded, {assumed} assumed to have succeeded, of {size}',
+    slow: '{text}; {slow} were slow',
     rate: '{rate} %, threshold {threshold} %',
     by: '{reason}, {actor}',
     window: '{text} ×{count}',
@@ -131,11 +138,16 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       extended: '{channel} 的熔断已延长',
       shortened: '{channel} 的熔断已缩短',
       observed: '{channel} 本应熔断（观察模式）',
+      suspected: '{channel} 仅个别来源失败，未熔断',
       floor: '渠道组 {group} 可用渠道不足：{shown} 虽已熔断仍继续展示',
     },
     state: { open: '熔断中', closed: '使用中', 'half-open': '试探中', observed: '使用中（仅观察，未屏蔽）' },
     reason: {
       'success-rate': '成功率过低',
+      'slow-calls': '慢调用过多',
+      'too-many-failures': '失败次数过多',
+      'consecutive-failures': '连续失败次数过多',
+      'sequential-test': '序贯检验判定为故障',
       expired: '熔断到期',
       deleted: '熔断键被删除',
       evicted: '熔断键被淘汰',
@@ -171,6 +183,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       nothing: '无，其余均被人工熔断',
     },
     calls: '记录失败 {failed} 次、成功 {succeeded} 次，另有 {assumed} 次视为成功，共 {size} 次',
+    slow: '{text}；其中慢调用 {slow} 次',
     rate: '{rate}%，阈值 {threshold}%',
     by: '{reason}，{actor}',
     window: '{text} ×{count}',

@@ -1,6 +1,6 @@
 import { type Policy, type Window, windowTtlMs } from '../domain/policy.js';
 
-/** The nine arguments with which every judging script begins; named in `lua/lib/channel.lua`. */
+/** The ten arguments with which every judging script begins; named in `lua/lib/channel.lua`. */
 export function policyArgs(policy: Policy, freshForMs: number): (string | number)[] {
   const { mode, window, successRate, block, holdMs } = policy;
   return [
@@ -13,11 +13,32 @@ export function policyArgs(policy: Policy, freshForMs: number): (string | number
     holdMs,
     windowTtlMs(policy),
     freshForMs,
+    alsoArg(policy),
   ];
 }
 
 /** As `lua/lib/window.lua` reads it. */
 function windowArg(window: Window): string | number {
-  if (window.kind === 'count') return window.size;
-  return `time:${window.spanMs}:${window.slots}:${window.minCalls}`;
+  switch (window.kind) {
+    case 'count':
+      return window.size;
+    case 'time':
+      return `time:${window.spanMs}:${window.slots}:${window.minCalls}`;
+    case 'log':
+      return `log:${window.spanMs}:${window.maxEntries}:${window.minCalls}`;
+    case 'sequential':
+      return `sequential:${window.up}:${window.down}:${window.limit}`;
+  }
+}
+
+/** As `lua/lib/verdict.lua` reads it; empty for a plain policy, which then costs what it always did. */
+function alsoArg({ slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit }: Policy): string {
+  const also = {
+    slow: slow && (slow.rate ?? 'failure'),
+    ...{ minFailures, maxFailures, maxRun: maxConsecutiveFailures, minSources },
+    retryMin: rateLimit?.minMs,
+    retryMax: rateLimit?.maxMs,
+  };
+  const text = JSON.stringify(also);
+  return text === '{}' ? '' : text;
 }

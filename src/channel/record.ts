@@ -34,7 +34,7 @@ export async function record(
 
 const NUMBERS = [
   ...(['pushed', 'blocked', 'recorded', 'succeeded', 'counted', 'duplicate'] as const),
-  ...(['late', 'stale', 'blockedDropped', 'overridden', 'clipped'] as const),
+  ...(['late', 'stale', 'blockedDropped', 'overridden', 'clipped', 'crowded'] as const),
 ];
 
 /** A reply of `record.lua` beyond the fast path: its numbers in their order, then the outbox. */

@@ -3,8 +3,8 @@ import { record } from '../channel/record.js';
 import { readBlockedNow } from '../channel/snapshot.js';
 import type { ChannelBatch } from '../domain/batch.js';
 import { canonicalChannel } from '../domain/channel-name.js';
+import { classify } from '../domain/classify.js';
 import { type OutcomeInput, parseOutcome } from '../domain/outcome.js';
-import { isIgnored } from '../intake/group.js';
 import { type Log, silent } from '../observe/log.js';
 import { type Count, uncounted } from '../observe/metrics.js';
 import { openQueues } from '../queue/queues.js';
@@ -86,7 +86,7 @@ export async function createChecker<Channel extends string = string>(
 
   async function judge(channel: string, batch: ChannelBatch): Promise<DirectResult> {
     // Only a failure can begin something; whatever a success can end is on the agenda already.
-    const marked = batch.results.includes('0') ? await announcer.mark([channel]) : [];
+    const marked = /[034]/.test(batch.results) ? await announcer.mark([channel]) : [];
     const call = record(client, keys, channel, rules.policyFor(channel), freshForMs, batch);
     const { result, outbox } = await withDeadline(call, CALL_DEADLINE_MS, 'record.lua');
     if (outbox.length > 0) {
@@ -96,7 +96,10 @@ export async function createChecker<Channel extends string = string>(
       void telling.finally(() => announcing.delete(telling));
     }
     const own = outbox.slice(outbox.length - result.pushed);
-    return { ...result, justBlocked: own.some(({ kind }) => kind === 'blocked' || kind === 'relapsed') };
+    return {
+      ...result,
+      justBlocked: own.some(({ kind }) => kind === 'blocked' || kind === 'relapsed' || kind === 'paused'),
+    };
   }
 
   function refused(channel: string, error: string): Checked {
@@ -115,13 +118,13 @@ export async function createChecker<Channel extends string = string>(
     async record(input) {
       const parsed = parseOutcome(input);
       if (!parsed.ok) return refused(String((input as { channel?: unknown } | null)?.channel), parsed.reason);
-      const { channel, code } = parsed.outcome;
+      const { channel } = parsed.outcome;
       const policy = rules.policyFor(channel);
-      const isJudged = policy.mode !== 'off' && (code === undefined || !isIgnored(policy, code));
-      if (!isJudged)
+      const kind = classify(policy, parsed.outcome);
+      if (policy.mode === 'off' || kind === 'ignored')
         return { recorded: 0, succeeded: 0, justBlocked: false, blocked: reader.isBlocked(channel as Channel) };
       try {
-        const result = await withDeadline(direct.add(parsed.outcome), deadlineMs, 'record.lua');
+        const result = await withDeadline(direct.add(parsed.outcome, kind), deadlineMs, 'record.lua');
         if (result === undefined) return refused(channel, 'given up: Redis was away too long');
         const { recorded, succeeded, justBlocked, blocked } = result;
         return { recorded, succeeded, justBlocked, blocked };

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { ChannelBatch, RecordResult } from '../domain/batch.js';
+import { type JudgedClass, resultOf } from '../domain/classify.js';
 import type { Outcome } from '../domain/outcome.js';
 import { evidenceText } from '../intake/group.js';
 import { backoffMs, isIncurable, sleep } from '../redis/deadline.js';
@@ -22,6 +23,7 @@ export const MOST_WAITING = 10_000;
 
 type Item = {
   readonly outcome: Outcome;
+  readonly kind: JudgedClass;
   readonly queuedAt: number;
   readonly position: number;
   /** Was in a call that failed or gave no answer: perhaps Redis has it already. */
@@ -46,12 +48,12 @@ export class DirectLog {
   }
 
   /** Resolves to what became of the outcome, or to `undefined` if it was given up. Never rejects. */
-  add(outcome: Outcome): Promise<DirectResult | undefined> {
+  add(outcome: Outcome, kind: JudgedClass): Promise<DirectResult | undefined> {
     const { channel } = outcome;
     return new Promise((settle) => {
       const queue = this.#waiting.get(channel) ?? [];
       this.#waiting.set(channel, queue);
-      queue.push({ outcome, queuedAt: performance.now(), position: this.#next, again: false, settle });
+      queue.push({ outcome, kind, queuedAt: performance.now(), position: this.#next, again: false, settle });
       this.#next += 1;
       if (queue.length > MOST_WAITING) this.#drop(channel, queue.splice(0, queue.length - MOST_WAITING));
       if (!this.#running.has(channel)) this.#running.set(channel, this.#run(channel, queue));
@@ -107,9 +109,9 @@ function toBatch(partition: string, items: readonly Item[]): ChannelBatch {
   const at = Date.now();
   return {
     partition,
-    results: items.map(({ outcome, again }) => (outcome.success ? (again ? '2' : '1') : '0')).join(''),
+    results: items.map(({ kind, again }) => (kind === 'success' && again ? '2' : resultOf(kind))).join(''),
     entries: items.map(({ position }) => [String(position), 0, 1]),
     times: items.flatMap(({ outcome, queuedAt }) => [Math.round(now - queuedAt), outcome.durationMs ?? 0]),
-    evidence: items.filter(({ outcome }) => !outcome.success).map(({ outcome }) => evidenceText(outcome, at)),
+    evidence: items.filter(({ kind }) => kind !== 'success').map(({ outcome }) => evidenceText(outcome, at)),
   };
 }

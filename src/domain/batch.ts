@@ -4,13 +4,16 @@
 export type ChannelBatch = {
   /** Names the fence: `<transport>/<topic or stream>/<n>/<generation>`, or `direct/<random>`. */
   readonly partition: string;
-  /** One character an outcome: `1` success, `0` failure, `2` a success that may have been sent before (direct mode). */
+  /**
+   * One character an outcome: `1` success, `0` failure, `2` a success that may have been sent before (direct mode); `3` a slow success and
+   * `4` a wish to wait only under a policy that looks at these.
+   */
   readonly results: string;
   /** `[position, arrival in ms or 0 for "now", outcomes in it]`, positions ascending. */
   readonly entries: readonly (readonly [position: string, arrivalMs: number, outcomes: number])[];
   /** `[agoMs, durationMs, agoMs, durationMs, …]`, one pair an outcome; empty when all are 0. */
   readonly times: readonly number[];
-  /** One text per failure, in order, at most 256 bytes each. */
+  /** One text per `0`, `3` and `4`, in order, at most 256 bytes each. */
   readonly evidence: readonly string[];
 };
 
@@ -31,12 +34,14 @@ export type RecordResult = {
   readonly blockedDropped: number;
   readonly overridden: number;
   readonly clipped: number;
+  /** Calls that a full call log had to let go. */
+  readonly crowded: number;
 };
 
 /** What a call on a healthy channel did: nothing. */
 export const NOTHING_RECORDED: RecordResult = {
   ...{ pushed: 0, blocked: false, recorded: 0, succeeded: 0 },
-  ...{ counted: 0, duplicate: 0, late: 0, stale: 0, blockedDropped: 0, overridden: 0, clipped: 0 },
+  ...{ counted: 0, duplicate: 0, late: 0, stale: 0, blockedDropped: 0, overridden: 0, clipped: 0, crowded: 0 },
 };
 
 /**
@@ -52,7 +57,7 @@ export function cutBatch(batch: ChannelBatch, most: number): ChannelBatch[] {
     do at += batch.entries[entry++]![2];
     while (entry < batch.entries.length && at + batch.entries[entry]![2] - firstAt <= most);
     const results = batch.results.slice(firstAt, at);
-    for (const result of results) if (result === '0') failures += 1;
+    for (const result of results) if (result !== '1' && result !== '2') failures += 1;
     parts.push({
       partition: batch.partition,
       results,

@@ -1,18 +1,25 @@
 import { type ChannelBatch, isAfter, NOTHING_RECORDED, type RecordResult } from './batch.js';
-import { CountWindow } from './count-window.js';
-import { type Hand, type Lane, Lanes } from './lanes.js';
+import { type Hand, type Lane, Lanes, PAUSED } from './lanes.js';
 import { blockMs, type Policy, windowTtlMs } from './policy.js';
-import { type SlotCounts, slotMs, TimeWindow } from './time-window.js';
 import type { Evidence, State, Transition } from './transition.js';
+import { badIn, sourcesOf, whyBlocked } from './verdict.js';
+import { CallLog } from './window/call-log.js';
+import { loadWindow, storeWindow } from './window/load.js';
+import type { Calls, StoredWindow, WindowModel } from './window/window.js';
 
 const EVIDENCE_KEPT = 20;
 const NOBODY: Hand = { actor: '', note: '' };
 
-type StoredWindow = { expiresAt: number } & (
-  | { kind: 'count'; slots: readonly boolean[] }
-  | { kind: 'time'; lengthMs: number; counts: SlotCounts; newest: number }
-);
-type Fence = { positions: Map<string, { position: string; written: number }>; by: string; at: number };
+/** `run`: failures in a row since `runSince`; `suspected`: when people were told that too few sources fail. */
+type Fence = {
+  positions: Map<string, { position: string; written: number }>;
+  by: string;
+  at: number;
+  run: number;
+  runSince: number;
+  suspected: number;
+  expiresAt: number;
+};
 type Tally = { -readonly [K in keyof RecordResult]: RecordResult[K] };
 
 /**
@@ -24,9 +31,9 @@ export class ChannelModel {
   readonly channel: string;
   readonly freshForMs: number;
   readonly #lanes: Lanes;
-  #window: StoredWindow | undefined;
+  #window: (StoredWindow & { readonly expiresAt: number }) | undefined;
   #evidence: Evidence[] = [];
-  #fence: Fence = { positions: new Map(), by: '', at: 0 };
+  #fence: Fence = { positions: new Map(), by: '', at: 0, run: 0, runSince: 0, suspected: 0, expiresAt: 0 };
 
   constructor(channel: string, freshForMs = 300_000) {
     this.channel = channel;
@@ -41,8 +48,8 @@ export class ChannelModel {
     this.#expire(now);
     const lanes = this.#lanes;
     const result = { ...NOTHING_RECORDED };
-    const isHealthy = this.#window === undefined && lanes.isQuiet && !batch.results.includes('0');
-    if (isHealthy && policy.window.kind === 'count') return result;
+    const isHealthy = this.#window === undefined && lanes.isQuiet && !/[034]/.test(batch.results);
+    if (isHealthy && (policy.window.kind === 'count' || policy.window.kind === 'sequential')) return result;
     const before = lanes.outbox.length;
     lanes.due(policy, now);
     const lane = policy.mode === 'observe' ? lanes.shadow : lanes.real;
@@ -65,6 +72,11 @@ export class ChannelModel {
     const lanes = this.#lanes;
     lanes.due(policy, now);
     lanes.forced = 0;
+    if (lanes.real.state === 'open' && lanes.real.reason === PAUSED) {
+      // What a person blocks is an incident of its own; the pause ends here.
+      lanes.close(policy, lanes.real, now, now, 'manual', hand);
+      lanes.due(policy, now);
+    }
     const chosen = forMs === -1 ? -1 : forMs > 0 ? now + forMs : undefined;
     if (lanes.real.state === 'open') {
       lanes.moveEnd(now, chosen ?? now + blockMs(policy.block, lanes.real.trips), 'manual', hand);
@@ -99,10 +111,10 @@ export class ChannelModel {
     blocked: boolean;
     since: number;
     until: number;
-    /** Slots of a count window, oldest first. */
-    window: readonly boolean[];
-    /** Counts of a time window. */
-    slots: SlotCounts;
+    /** A count window: one character a call, oldest first, as in `channel_health:{C}`. */
+    window: string;
+    /** What a window of another kind holds. */
+    stored: StoredWindow | undefined;
     epoch: number;
     shadow: State;
   } {
@@ -110,36 +122,69 @@ export class ChannelModel {
     const { real, shadow, keyEnds, epoch } = this.#lanes;
     const { state, since, ends: until } = real;
     const stored = this.#window;
-    const window = stored?.kind === 'count' ? stored.slots : [];
-    const slots = stored?.kind === 'time' ? stored.counts : new Map();
-    return { state, blocked: keyEnds !== -2, since, until, window, slots, epoch, shadow: shadow.state };
+    const window = stored?.kind === 'count' ? stored.slots.join('') : '';
+    const other = stored === undefined || stored.kind === 'count' ? undefined : withoutExpiry(stored);
+    return { state, blocked: keyEnds !== -2, since, until, window, stored: other, epoch, shadow: shadow.state };
   }
 
   #judge(policy: Policy, batch: ChannelBatch, now: number, lane: Lane, result: Tally): void {
     const fence = this.#fence;
     const before = fence.positions.get(batch.partition)?.position;
-    const window = this.#loadWindow(policy);
+    const window = loadWindow(policy, this.#window);
     const since = Math.max(lane.since, this.#lanes.real.since, this.#lanes.forced);
+    if (fence.runSince !== since || (window.forgetful && !window.isOpen)) fence.run = 0;
+    fence.runSince = since;
     let verdict: { recorded: number; succeeded: number } | undefined;
     let last = before;
     let at = 0;
-    let failures = 0;
-    let opened = false;
+    let proofs = 0;
+    let isChanged = false;
+
+    /** One outcome that counts. */
+    const take = (code: string, ends: number, proof: Evidence | undefined): void => {
+      result.counted += 1;
+      if (code === '4') {
+        const { minMs = 0, maxMs = 0 } = policy.rateLimit ?? {};
+        const over = ends + Math.max(minMs, Math.min(Math.ceil(proof?.retryAfterMs ?? 0), maxMs));
+        if (lane.shadow || over <= now) return;
+        this.#lanes.pause(policy, now, over, proof === undefined ? [] : [proof]);
+        window.clear();
+        return;
+      }
+      isChanged = true;
+      const call: Calls = code === '0' || code === '3' ? code : '1';
+      if (call !== '1') {
+        if (!window.isOpen) {
+          Object.assign(fence, { by: batch.partition, at: now });
+          this.#evidence = [];
+        }
+        if (proof !== undefined) this.#evidence = [...this.#evidence, proof].slice(-EVIDENCE_KEPT);
+      }
+      window.push(call, ends);
+      const failed = call === '0' || (call === '3' && policy.slow !== undefined && policy.slow.rate === undefined);
+      fence.run = failed ? fence.run + 1 : 0;
+      const reason = call === '1' ? undefined : whyBlocked(policy, window, fence.run);
+      if (reason !== undefined && this.#trip(policy, lane, now, reason, window)) {
+        verdict = { recorded: window.recorded, succeeded: window.recorded - badIn(policy, window) };
+        window.clear();
+      }
+    };
+
     for (const [position, arrived, outcomes] of batch.entries) {
       const arrival = arrived === 0 ? now : Math.min(arrived, now);
       if (arrived > now) result.clipped += outcomes;
       const known = before !== undefined && !isAfter(position, before);
       if (known) result.duplicate += outcomes;
       for (let i = at; i < at + outcomes; i += 1) {
-        const code = batch.results[i];
-        const success = code !== '0';
-        const proof = success ? undefined : batch.evidence[failures++];
+        const code = batch.results[i]!;
+        const success = code === '1' || code === '2';
+        const proof = success ? undefined : batch.evidence[proofs++];
         if (known) continue;
-        const ends = arrival - (batch.times[2 * i] ?? 0);
+        const ends = Math.floor(arrival - (batch.times[2 * i] ?? 0));
         if (now - ends > this.freshForMs) result.stale += 1;
         else if (lane.state === 'open') result.blockedDropped += 1;
         else if (since > 0 && ends - (batch.times[2 * i + 1] ?? 0) <= since) result.late += 1;
-        else if (window.isPast(ends)) result.late += 1;
+        else if (code !== '4' && window.isPast(ends)) result.late += 1;
         else if (
           window.forgetful &&
           success &&
@@ -149,56 +194,43 @@ export class ChannelModel {
           (code === '2' || arrival <= fence.at)
         )
           result.late += 1;
-        else {
-          result.counted += 1;
-          if (!success && !window.isOpen) {
-            Object.assign(fence, { by: batch.partition, at: now });
-            opened = true;
-            this.#evidence = [];
-          }
-          if (proof !== undefined)
-            this.#evidence = [...this.#evidence, JSON.parse(proof) as Evidence].slice(-EVIDENCE_KEPT);
-          window.push(success, ends);
-          if (!success && window.isBelow(policy.successRate)) {
-            verdict = { recorded: window.recorded, succeeded: window.succeeded };
-            const decision = {
-              size: window.total,
-              ...verdict,
-              threshold: policy.successRate,
-              evidence: this.#evidence,
-            };
-            this.#lanes.open(policy, lane, now, 'success-rate', { decision });
-            window.clear();
-          }
-        }
+        else take(code, ends, proof === undefined ? undefined : (JSON.parse(proof) as Evidence));
       }
       at += outcomes;
       if (last === undefined || isAfter(position, last)) last = position;
     }
     if (result.duplicate === batch.results.length || last === undefined) return;
-    Object.assign(result, verdict ?? { recorded: window.recorded, succeeded: window.succeeded });
+    const now_ = { recorded: window.recorded, succeeded: window.recorded - badIn(policy, window) };
+    Object.assign(result, verdict ?? now_, { crowded: window instanceof CallLog ? window.crowded : 0 });
     fence.positions.set(batch.partition, { position: last, written: now });
-    this.#saveWindow(policy, window, opened || result.counted > 0 ? now : undefined);
+    fence.expiresAt = now + Math.max(2 * this.freshForMs, windowTtlMs(policy));
+    this.#saveWindow(policy, window, isChanged ? now : undefined);
   }
 
-  /** A window of another kind, or with slots of another length, says nothing to this policy. */
-  #loadWindow({ window }: Policy): CountWindow | TimeWindow {
-    const stored = this.#window;
-    if (window.kind === 'count') return new CountWindow(window.size, stored?.kind === 'count' ? stored.slots : []);
-    const { spanMs, slots, minCalls } = window;
-    const fits = stored?.kind === 'time' && stored.lengthMs === slotMs(spanMs, slots);
-    return new TimeWindow(spanMs, slots, minCalls, fits ? stored : undefined);
+  /** An automatic block, unless too few sources fail. True: it was. */
+  #trip(policy: Policy, lane: Lane, now: number, reason: string, window: WindowModel): boolean {
+    const succeeded = window.recorded - badIn(policy, window);
+    const decision = {
+      ...{ size: window.total, recorded: window.recorded, succeeded },
+      ...(reason === 'success-rate' ? { threshold: policy.successRate } : {}),
+      ...(policy.slow === undefined ? {} : { slow: window.slow }),
+      evidence: this.#evidence,
+    };
+    if (policy.minSources !== undefined && sourcesOf(this.#evidence) < policy.minSources) {
+      const isTold = now - this.#fence.suspected < windowTtlMs(policy);
+      if (lane.shadow || isTold) return false;
+      this.#fence.suspected = now;
+      this.#lanes.suspect(now, reason, decision);
+      return false;
+    }
+    this.#lanes.open(policy, lane, now, reason, { decision });
+    return true;
   }
 
-  #saveWindow(policy: Policy, window: CountWindow | TimeWindow, changedAt: number | undefined): void {
+  #saveWindow(policy: Policy, window: WindowModel, changedAt: number | undefined): void {
+    const stored = storeWindow(window);
     const expiresAt = changedAt === undefined ? (this.#window?.expiresAt ?? 0) : changedAt + windowTtlMs(policy);
-    if (window instanceof CountWindow) {
-      if (!window.isOpen) this.#window = undefined;
-      else if (changedAt !== undefined) this.#window = { kind: 'count', slots: [...window.slots], expiresAt };
-    } else if (policy.window.kind === 'time' && window.newest > 0) {
-      const lengthMs = slotMs(policy.window.spanMs, policy.window.slots);
-      this.#window = { kind: 'time', lengthMs, counts: window.counts, newest: window.newest, expiresAt };
-    } else this.#window = undefined;
+    if (stored === undefined || changedAt !== undefined) this.#window = stored && { ...stored, expiresAt };
   }
 
   #expire(now: number): void {
@@ -206,6 +238,11 @@ export class ChannelModel {
     for (const [partition, { written }] of this.#fence.positions) {
       if (written + 2 * this.freshForMs < now) this.#fence.positions.delete(partition);
     }
+    if (this.#fence.expiresAt <= now) Object.assign(this.#fence, { run: 0, runSince: 0, suspected: 0 });
     this.#lanes.expire(now);
   }
+}
+
+function withoutExpiry({ expiresAt: _, ...stored }: StoredWindow & { expiresAt: number }): StoredWindow {
+  return stored as StoredWindow;
 }

@@ -1,7 +1,8 @@
 import { blockMs, type Policy } from './policy.js';
-import type { State, Transition, TransitionKind } from './transition.js';
+import type { Evidence, State, Transition, TransitionKind } from './transition.js';
 
 const DAY_MS = 86_400_000;
+const NO_INCIDENT = { incident: '', trips: 0 };
 
 /** One run of the state machine. The real lane hides the channel; the shadow of mode `observe` only tells. Times in ms. */
 export type Lane = {
@@ -23,7 +24,11 @@ export type Lane = {
 export type Hand = { readonly actor: string; readonly note: string };
 
 /** The window that decided a block, as its transition tells it. */
-export type Decision = Pick<Transition, 'size' | 'recorded' | 'succeeded' | 'threshold' | 'evidence'>;
+export type Decision = Pick<Transition, 'size' | 'recorded' | 'succeeded' | 'slow' | 'threshold' | 'evidence'>;
+
+/** Reason of a block that lasts as long as the third party asked for. */
+export const PAUSED = 'rate-limited';
+export const RESUMED = 'rate-limit-over';
 
 /**
  * The states of one channel and every move between them: the twin of `lua/lib/{channel,move,due,save}.lua`. Each move stamps, clears the
@@ -101,16 +106,41 @@ export class Lanes {
     this.stamp(now);
   }
 
+  /** closed → open for as long as the third party asked for: no incident, no relapse, and a watch that runs goes on. */
+  pause(policy: Policy, now: number, ends: number, evidence: Evidence[]): void {
+    const { real } = this;
+    this.#next(now);
+    Object.assign(real, { reason: PAUSED, block: this.epoch, state: 'open', since: now, ends });
+    this.#clear(policy, real);
+    this.#remember(ends, now);
+    this.keyEnds = ends;
+    this.#push('paused', real, 'closed', now, now, { decision: { ...NO_INCIDENT, evidence } });
+    this.stamp(now);
+  }
+
+  /** Too few sources fail for a block: people are told instead. No change of state. */
+  suspect(now: number, reason: string, decision: Decision): void {
+    const { real } = this;
+    this.#next(now);
+    const incident = real.hold === 0 ? String(this.epoch) : real.incident;
+    const named = { ...decision, reason, incident, block: 0, trips: 0 };
+    this.#push('suspected', real, 'closed', now, 0, { decision: named });
+    this.stamp(now);
+  }
+
   close(policy: Policy, lane: Lane, now: number, at: number, reason: string, hand?: Hand): void {
     const { state: from, since: blockedAt } = lane;
+    const isPause = lane.reason === PAUSED;
     this.#remember(lane.ends, now);
     this.#next(now);
-    const hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
-    Object.assign(lane, { reason, state: 'closed', since: at, ends: 0, hold });
+    const told = isPause && reason === 'expired' ? RESUMED : reason;
+    Object.assign(lane, { reason: told, state: 'closed', since: at, ends: 0 });
+    if (!isPause) lane.hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
     this.#clear(policy, lane);
     if (!lane.shadow) {
       this.keyEnds = -2;
-      this.#push('recovered', lane, from, at, blockedAt, { hand });
+      const decision = isPause ? { ...NO_INCIDENT, evidence: [] } : undefined;
+      this.#push(isPause ? 'resumed' : 'recovered', lane, from, at, blockedAt, { hand, decision });
     }
     this.stamp(now);
   }
@@ -161,7 +191,7 @@ export class Lanes {
     from: State,
     at: number,
     blockedAt: number,
-    how: { decision?: Decision; hand?: Hand | undefined },
+    how: { decision?: Partial<Transition> | undefined; hand?: Hand | undefined },
   ): void {
     const { state: to, ends: until, reason, incident, trips, block } = lane;
     const { actor, note } = how.hand ?? {};

@@ -6,6 +6,9 @@ export const DURATION_MAX_MS = 3_600_000;
 /** Longest wait in a publisher that an outcome may carry: a day. Whatever is older than `freshFor` is dropped as stale anyway. */
 export const AGO_MAX_MS = 86_400_000;
 
+/** Longest time to wait that an outcome may carry: a day. How much of it is followed is the policy's. */
+export const RETRY_AFTER_MAX_MS = 86_400_000;
+
 const Channel = z.unknown().transform((value, context) => {
   try {
     return canonicalChannel(value);
@@ -48,6 +51,7 @@ const text = (field: string, most: number) =>
  * - `success`: `0`, `1`, `true` or `false` (as value or text).
  * - `durationMs`: how long the call took, 0 to 3,600,000.
  * - `agoMs`: how long the outcome waited in its publisher, by a monotonic clock; added at send.
+ * - `retryAfterMs`: how long the third party asked to wait (`Retry-After` of a 429), 0 to 86,400,000; followed where the policy says so.
  * - `code`: the third party's own code, at most 128 characters; classified by the policy's `ignore`.
  * - `source`: host and service that made the call, at most 128 characters.
  * - `at`: the publisher's wall clock (ms or ISO text). Shown to people, never judged.
@@ -58,6 +62,7 @@ export const Outcome = z.object(
     success: Success,
     durationMs: milliseconds('durationMs', DURATION_MAX_MS).optional(),
     agoMs: milliseconds('agoMs', AGO_MAX_MS).optional(),
+    retryAfterMs: milliseconds('retryAfterMs', RETRY_AFTER_MAX_MS).optional(),
     code: text('code', 128).optional(),
     source: text('source', 128).optional(),
     at: z
@@ -75,6 +80,7 @@ export type OutcomeInput<Channel extends string = string> = {
   channel: Channel;
   success: boolean;
   durationMs?: number;
+  retryAfterMs?: number;
   code?: string;
   source?: string;
   at?: number | string;
@@ -109,6 +115,7 @@ function isPlain(raw: unknown): raw is Outcome {
     typeof o.success === 'boolean' &&
     within(o.durationMs, DURATION_MAX_MS) &&
     within(o.agoMs, AGO_MAX_MS) &&
+    within(o.retryAfterMs, RETRY_AFTER_MAX_MS) &&
     shortText(o.code) &&
     shortText(o.source) &&
     (o.at === undefined || typeof o.at === 'number')

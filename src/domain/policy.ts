@@ -1,3 +1,5 @@
+import type { SequentialTest } from './window/sequential-test.js';
+
 /**
  * A resolved policy: what one channel is judged by. Numbers in milliseconds; the success rate in hundredths of a percent, so that
  * every comparison is one of integers (a rate of 70 % is 7,000). Made from the rules document, believed everywhere inside.
@@ -13,6 +15,19 @@ export type Policy = {
   readonly holdMs: number;
   /** Codes (globs with `*` alone) whose outcomes do not count: the user's own mistakes must not blame the channel. */
   readonly ignore: readonly string[];
+  /** Codes that decide against what the caller said: a refusal that came with status 200, a "paid already" that came as an error. */
+  readonly codes?: { readonly success: readonly string[]; readonly failure: readonly string[] };
+  readonly slow?: SlowCalls;
+  /** Below so many failures in the window the success rate blocks nothing. */
+  readonly minFailures?: number;
+  /** More failures than this in the window block, whatever the rate; only in windows that have a span. */
+  readonly maxFailures?: number;
+  /** More failures in a row than this block, whatever the rate. */
+  readonly maxConsecutiveFailures?: number;
+  /** The last failures (20 at most) must come from at least so many sources; otherwise people are told instead. */
+  readonly minSources?: number;
+  /** An outcome that names a time to wait hides the channel for it, within these bounds. */
+  readonly rateLimit?: { readonly minMs: number; readonly maxMs: number };
   /** Group whose `minVisible` floor the channel belongs to. */
   readonly group?: string;
 };
@@ -29,7 +44,29 @@ export type Window =
       readonly slots: number;
       /** Below so many calls in the window nothing is judged. */
       readonly minCalls: number;
-    };
+    }
+  | {
+      readonly kind: 'log';
+      readonly spanMs: number;
+      readonly minCalls: number;
+      /** Most calls kept; beyond it the oldest go. */
+      readonly maxEntries: number;
+    }
+  | ({
+      readonly kind: 'sequential';
+      /** Shares of successes between which the test decides, hundredths of a percent. */
+      readonly healthy: number;
+      readonly failing: number;
+      /** False blocks per call of a channel that is exactly healthy. */
+      readonly falseBlocks: number;
+    } & SequentialTest);
+
+/** A call longer than `overMs` is slow: it counts as a failure, or has a threshold of its own. */
+export type SlowCalls = {
+  readonly overMs: number;
+  /** More slow calls than this share block: hundredths of a percent of the window. Absent: a slow call is a failure. */
+  readonly rate?: number;
+};
 
 export type BlockLength = {
   readonly forMs: number;
@@ -50,7 +87,7 @@ export const DEFAULT_POLICY: Policy = {
 
 /** How long an untouched window lives: the block's length and half an hour (the window of a channel that went quiet is no news). */
 export function windowTtlMs(policy: Policy): number {
-  const spanMs = policy.window.kind === 'time' ? policy.window.spanMs : 0;
+  const spanMs = 'spanMs' in policy.window ? policy.window.spanMs : 0;
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 

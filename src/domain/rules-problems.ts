@@ -74,7 +74,7 @@ function unknownKey(path: Path, key: string, document: unknown): Problem {
     const window = field === undefined ? 'a count window' : `a count window (${field} ${show(owner[field])})`;
     return problemAt(
       [...path, key],
-      `minCalls ${show(owner[key])} does not go with ${window}: only a window of kind time has minCalls`,
+      `minCalls ${show(owner[key])} does not go with ${window}: only windows of kind time and log have minCalls`,
     );
   }
   return problemAt([...path, key], `${show(key)} is not a known key`);

@@ -1,10 +1,12 @@
 import { parseDuration } from './duration.js';
 import { glob, isPattern } from './glob.js';
 import { type BlockLength, DEFAULT_POLICY, type Policy, type Window } from './policy.js';
+import { LOG_MOST, type PolicyRule } from './policy-schema.js';
 import type { Receiver } from './receiver.js';
 import type { Problem } from './rules-problems.js';
 import { problemAt } from './rules-problems.js';
-import type { ChannelRule, PolicyRule, ReceiverRule, RulesDocument } from './rules-schema.js';
+import type { ChannelRule, ReceiverRule, RulesDocument } from './rules-schema.js';
+import { parseFalseBlocks, sequentialTest } from './window/sequential-test.js';
 
 /** Channels remembered per document, so that a flood of invented names cannot fill the memory. */
 const REMEMBERED_MOST = 20_000;
@@ -70,27 +72,62 @@ function resolveReceiver(name: string, rule: ReceiverRule): Receiver {
   return { ...rest, name, locale, timeZone, mentions, timeoutMs: ms(timeout, RECEIVER_TIMEOUT_MS) };
 }
 
-function resolve(document: RulesDocument, rule: ChannelRule): Policy {
+/** The keys in force for a channel's rule, as written: its own, then those of its policy, then the defaults. */
+export function mergeRule(document: RulesDocument, rule: ChannelRule): ChannelRule {
   const named = rule.policy === undefined ? undefined : document.policies?.[rule.policy];
-  const merged: ChannelRule = { ...stripped(document.defaults), ...stripped(named), ...stripped(rule) };
+  return { ...stripped(document.defaults), ...stripped(named), ...stripped(rule) };
+}
+
+function resolve(document: RulesDocument, rule: ChannelRule): Policy {
+  const merged = mergeRule(document, rule);
   return {
     mode: merged.mode ?? document.mode ?? DEFAULT_POLICY.mode,
     window: readWindow(merged.window),
     successRate: merged.successRate === undefined ? DEFAULT_POLICY.successRate : Math.round(merged.successRate * 100),
     block: blockLength(merged.block),
     holdMs: ms(merged.hold, DEFAULT_POLICY.holdMs),
-    ignore: merged.ignore ?? DEFAULT_POLICY.ignore,
+    ignore: [...(merged.ignore ?? DEFAULT_POLICY.ignore), ...(merged.codes?.ignored ?? [])],
+    ...beyondTheRate(merged),
     ...(merged.group === undefined ? {} : { group: merged.group }),
   };
 }
 
-/** A time window has ten slots and judges from five calls on, unless it says otherwise. */
+/** What most policies do not have: absent, so that a plain policy stays plain. */
+function beyondTheRate(rule: PolicyRule): Partial<Policy> {
+  const { codes, slowCall, slowRate, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimited } = rule;
+  const { success = [], failure = [] } = codes ?? {};
+  return stripped({
+    codes: success.length + failure.length > 0 ? { success, failure } : undefined,
+    slow:
+      slowCall === undefined
+        ? undefined
+        : stripped({ overMs: ms(slowCall, 0), rate: slowRate === undefined ? undefined : Math.round(slowRate * 100) }),
+    minFailures,
+    maxFailures,
+    maxConsecutiveFailures,
+    minSources: minSources === 1 ? undefined : minSources,
+    rateLimit:
+      rateLimited === undefined || rateLimited === 'count'
+        ? undefined
+        : { minMs: ms(rateLimited.min, 1_000), maxMs: ms(rateLimited.max, 300_000) },
+  } as Partial<Policy>);
+}
+
+/** A window of time judges from five calls on, and has ten slots, unless it says otherwise. */
 function readWindow(window: PolicyRule['window']): Window {
   if (window === undefined) return DEFAULT_POLICY.window;
   if (typeof window === 'number') return { kind: 'count', size: window };
   if (window.kind === 'count') return { kind: 'count', size: window.size };
-  const { span, slots = 10, minCalls = 5 } = window;
-  return { kind: 'time', spanMs: ms(span, 0), slots, minCalls };
+  if (window.kind === 'sequential') {
+    const falseBlocks = parseFalseBlocks(window.falseBlocks ?? '1 per million') ?? 1e-6;
+    const [healthy, failing] = [Math.round(window.healthy * 100), Math.round(window.failing * 100)];
+    const test = sequentialTest(healthy / 10_000, failing / 10_000, falseBlocks);
+    return { kind: 'sequential', healthy, failing, falseBlocks, ...test };
+  }
+  const { span, minCalls = 5 } = window;
+  if (window.kind === 'log')
+    return { kind: 'log', spanMs: ms(span, 0), minCalls, maxEntries: window.maxEntries ?? LOG_MOST };
+  return { kind: 'time', spanMs: ms(span, 0), slots: window.slots ?? 10, minCalls };
 }
 
 function blockLength(block: PolicyRule['block']): BlockLength {

@@ -1,10 +1,12 @@
 import { ChannelNameError, canonicalChannel, show } from './channel-name.js';
-import { formatDuration, parseDuration } from './duration.js';
+import { parseDuration } from './duration.js';
 import type { Policy } from './policy.js';
+import type { PolicyRule } from './policy-schema.js';
 import type { Receiver, Route } from './receiver.js';
+import { checkCombinations } from './rules-checks.js';
 import { atMost, explainIssues, type Problem, problemAt } from './rules-problems.js';
 import { policyResolver, policyRules, resolveReceivers, unjudged } from './rules-resolve.js';
-import { type FlatRules, FlatRules as FlatSchema, type PolicyRule, RulesDocument } from './rules-schema.js';
+import { type FlatRules, FlatRules as FlatSchema, RulesDocument } from './rules-schema.js';
 
 /** Largest document, in UTF-8 bytes of JSON or of the text as written. */
 export const RULES_MAX_BYTES = 1 << 20;
@@ -52,26 +54,6 @@ export function isEmptyDocument(value: unknown): boolean {
   if (value === undefined || value === null) return true;
   if (typeof value === 'string') return value.trim() === '';
   return typeof value === 'object' && Object.keys(value).length === 0;
-}
-
-/** An effective policy in the words of the rules document, for people: durations as text, the rate as a percentage. */
-export function describePolicy(policy: Policy): Required<Omit<PolicyRule, 'halfOpen'>> & { group?: string } {
-  const { forMs, growth, maxMs } = policy.block;
-  return {
-    mode: policy.mode,
-    window: describeWindow(policy.window),
-    successRate: policy.successRate / 100,
-    block: growth === 1 ? formatDuration(forMs) : { for: formatDuration(forMs), growth, max: formatDuration(maxMs) },
-    hold: formatDuration(policy.holdMs),
-    ignore: [...policy.ignore],
-    ...(policy.group === undefined ? {} : { group: policy.group }),
-  };
-}
-
-function describeWindow(window: Policy['window']): NonNullable<PolicyRule['window']> {
-  if (window.kind === 'count') return window.size;
-  const { spanMs, slots, minCalls } = window;
-  return { kind: 'time', span: formatDuration(spanMs), slots, minCalls };
 }
 
 const EMPTY_WARNING = 'there are no rules: every channel is observed with the defaults, none is blocked';
@@ -163,6 +145,7 @@ function crossCheck(document: RulesDocument, flat: boolean): Problem[] {
         : [problemAt(['channels', name, 'policy'], `policy must be one of those under policies, got ${show(policy)}`)],
     ),
     ...policyRules(document).flatMap(([path, rule]) => blockProblem(path, rule)),
+    ...checkCombinations(document),
     ...Object.keys(receivers).flatMap((name) =>
       /^[a-z0-9-]{1,64}$/.test(name)
         ? []

@@ -9,6 +9,8 @@ export type State = z.infer<typeof State>;
  * - `blocked`: closed → open, the first block of an incident. `relapsed`: the same within the hold, `trips` counts the blocks.
  * - `recovered`: → closed. `held`: the channel survived its hold, which ends the incident.
  * - `extended`, `shortened`: the end of a block was moved.
+ * - `suspected`: would have been blocked, but too few sources fail; nothing is hidden, and people are told which sources.
+ * - `paused`, `resumed`: hidden for as long as the third party itself asked, and back; no incident, and nobody is told.
  * - `floor`: no change of a channel, but news of a group (see `GroupFloor`). It goes to people alone, never through outbox or feed.
  * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
  */
@@ -20,6 +22,9 @@ export const TransitionKind = z.enum([
   'extended',
   'shortened',
   'half-open',
+  'suspected',
+  'paused',
+  'resumed',
   'observed',
   'floor',
 ]);
@@ -31,6 +36,8 @@ export const Evidence = z.object({
   code: z.string().optional(),
   durationMs: z.number().optional(),
   source: z.string().optional(),
+  /** How long the third party asked to wait. */
+  retryAfterMs: z.number().optional(),
 });
 export type Evidence = z.infer<typeof Evidence>;
 
@@ -83,7 +90,7 @@ export const Transition = z.object({
   to: State,
   /** End of the block: -1 for a block without end; 0 when the channel is not blocked. */
   until: int.default(0),
-  /** `success-rate`, `expired`, `deleted`, `manual`, `external`, `state lost`, … An open set: show it, do not branch on all of it. */
+  /** `success-rate`, `slow-calls`, `consecutive-failures`, `too-many-failures`, `sequential-test`, `rate-limited`, `expired`, `deleted`, `manual`, `external`, `state lost`, … An open set: show it, do not branch on all of it. */
   reason: z.string(),
   /** Who did it by hand, and why. */
   actor: z.string().optional(),
@@ -100,6 +107,8 @@ export const Transition = z.object({
   size: int.optional(),
   recorded: int.optional(),
   succeeded: int.optional(),
+  /** Slow calls in it, where the policy looks at them; those that count as failures are not among `succeeded`. */
+  slow: int.optional(),
   /** The threshold, hundredths of a percent. */
   threshold: int.optional(),
   evidence: z.array(Evidence).default([]),

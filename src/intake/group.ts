@@ -1,6 +1,5 @@
 import type { ChannelBatch } from '../domain/batch.js';
-import { glob } from '../domain/glob.js';
-import { isIgnoredByDefault } from '../domain/ignored-codes.js';
+import { classify, type Result, resultOf } from '../domain/classify.js';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import type { Policy } from '../domain/policy.js';
 import type { DeadLetter, LogBatch, LogEntry } from '../transport/port.js';
@@ -54,10 +53,10 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
       unjudged.overLimit += 1;
     } else if (builder.policy.mode === 'off') {
       unjudged.disabled += 1;
-    } else if (outcome.code !== undefined && isIgnored(builder.policy, outcome.code)) {
-      unjudged.ignored += 1;
     } else {
-      add(builder, outcome, entry.position, arrivalMs);
+      const kind = classify(builder.policy, outcome);
+      if (kind === 'ignored') unjudged.ignored += 1;
+      else add(builder, outcome, resultOf(kind), entry.position, arrivalMs);
     }
   }
 
@@ -85,42 +84,28 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
   return { channels, letters, unjudged };
 }
 
-function add(builder: Builder, outcome: Outcome, position: string, arrivalMs: number): void {
+function add(builder: Builder, outcome: Outcome, result: Result, position: string, arrivalMs: number): void {
   const last = builder.entries.at(-1);
   if (last?.[0] === position) last[2] += 1;
   else builder.entries.push([position, arrivalMs, 1]);
-  builder.results += outcome.success ? '1' : '0';
+  builder.results += result;
   const agoMs = outcome.agoMs ?? 0;
   const durationMs = outcome.durationMs ?? 0;
   builder.times.push(agoMs, durationMs);
   builder.timed ||= agoMs !== 0 || durationMs !== 0;
-  if (!outcome.success) builder.evidence.push(evidenceText(outcome, arrivalMs));
+  if (result !== '1') builder.evidence.push(evidenceText(outcome, arrivalMs));
 }
 
 const EVIDENCE_MAX_BYTES = 256;
 
+type Proof = Pick<Outcome, 'code' | 'source' | 'durationMs' | 'retryAfterMs'>;
+
 /** A failure as the script keeps it: JSON of `Evidence`, at most 256 bytes; what does not fit is cut, code first kept. */
-export function evidenceText(outcome: Pick<Outcome, 'code' | 'source' | 'durationMs'>, at: number): string {
-  const { code, source, durationMs } = outcome;
+export function evidenceText({ code, source, durationMs, retryAfterMs }: Proof, at: number): string {
   for (const most of [128, 40, 16, 0]) {
     const cut = (text: string | undefined) => text?.slice(0, most).toWellFormed() || undefined;
-    const text = JSON.stringify({ at, code: cut(code), durationMs, source: cut(source) });
+    const text = JSON.stringify({ at, code: cut(code), durationMs, source: cut(source), retryAfterMs });
     if (Buffer.byteLength(text) <= EVIDENCE_MAX_BYTES) return text;
   }
-  return JSON.stringify({ at });
-}
-
-const matchers = new WeakMap<Policy, (code: string) => boolean>();
-
-/** Whether a policy leaves a code out of the judgement. Codes that every policy leaves out match whatever their case. */
-export function isIgnored(policy: Policy, code: string): boolean {
-  if (isIgnoredByDefault(code)) return true;
-  if (policy.ignore.length === 0) return false;
-  let matcher = matchers.get(policy);
-  if (!matcher) {
-    const each = policy.ignore.map(glob);
-    matcher = (text) => each.some((matches) => matches(text));
-    matchers.set(policy, matcher);
-  }
-  return matcher(code);
+  return JSON.stringify({ at, retryAfterMs });
 }

@@ -112,6 +112,7 @@ export function createIntake(options: IntakeOptions): Intake {
       if (result[disposition] > 0) count('fuseline_outcomes_total', { disposition }, result[disposition]);
     }
     if (result.blockedDropped > 0) count('fuseline_outcomes_total', { disposition: 'blocked' }, result.blockedDropped);
+    if (result.crowded > 0) count('fuseline_calls_crowded_total', {}, result.crowded);
     if (result.clipped > 0) count('fuseline_arrivals_clipped_total', {}, result.clipped);
     stats.add(channel, batch.results);
     return recorded;

@@ -12,6 +12,9 @@ const COUNTERS = {
   fuseline_arrivals_clipped_total: {
     help: 'Outcomes whose arrival lay in the future of Redis: exactness under replay ends there',
   },
+  fuseline_calls_crowded_total: {
+    help: 'Calls that left a full call log before their time: maxEntries is too small for the traffic',
+  },
   fuseline_channels_over_limit_total: { help: 'Outcomes of channels beyond maxChannels, not judged' },
   fuseline_recorded_outcomes_total: {
     help: 'Outcomes for the file of recordFile: written, or dropped because the disk did not keep up or refused',

@@ -1,4 +1,5 @@
 import type { ChannelRead, StoredState } from '../channel/snapshot.js';
+import { PAUSED, RESUMED } from '../domain/lanes.js';
 import type { State, Transition, TransitionKind } from '../domain/transition.js';
 import type { ChannelState } from './types.js';
 
@@ -42,6 +43,11 @@ export function applyTransition(view: View, transition: Transition, nowMs: numbe
     return true;
   }
   if (epoch <= view.epoch) return false;
+  if (kind === 'suspected') {
+    // News for people alone: nothing about the channel has changed.
+    Object.assign(view, { epoch, learnedAt: localMs });
+    return true;
+  }
   const { incident, trips } = transition;
   Object.assign(view, { epoch, incident, trips, learnedAt: localMs });
   const { reason, actor, note } = transition;
@@ -160,6 +166,7 @@ function unseenKind(state: StoredState, bornAt: number | undefined): TransitionK
 
 function kindOf(state: StoredState): TransitionKind {
   if (state.state === 'half-open') return 'half-open';
-  if (state.state === 'closed') return 'recovered';
+  if (state.state === 'closed') return state.reason === RESUMED ? 'resumed' : 'recovered';
+  if (state.reason === PAUSED) return 'paused';
   return state.trips > 1 ? 'relapsed' : 'blocked';
 }

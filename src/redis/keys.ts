@@ -1,4 +1,4 @@
-/** The seven keys of one channel, in the order in which every script declares them. All share the hash tag `{channel}`. */
+/** The eight keys of one channel, in the order in which every script declares them. All share the hash tag `{channel}`. */
 export type ChannelKeys = readonly [
   health: string,
   blocked: string,
@@ -7,6 +7,7 @@ export type ChannelKeys = readonly [
   outbox: string,
   evidence: string,
   slots: string,
+  calls: string,
 ];
 
 /**
@@ -25,7 +26,8 @@ export class Keys {
 
   channel(name: string): ChannelKeys {
     const key = (kind: string) => `${this.prefix}channel_${kind}:{${name}}`;
-    return [key('health'), key('blocked'), key('state'), key('fence'), key('outbox'), key('evidence'), key('slots')];
+    const names = ['health', 'blocked', 'state', 'fence', 'outbox', 'evidence', 'slots', 'calls'];
+    return names.map(key) as unknown as ChannelKeys;
   }
 
   blocked(channel: string): string {

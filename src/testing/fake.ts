@@ -1,13 +1,14 @@
 import type { ChannelBatch } from '../domain/batch.js';
 import { ChannelModel } from '../domain/channel-model.js';
 import { canonicalChannel } from '../domain/channel-name.js';
+import { classify, type JudgedClass, resultOf } from '../domain/classify.js';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
 import type { Transition } from '../domain/transition.js';
 import type { Fuseline } from '../fuseline.js';
 import { createAdmit } from '../guard/admit.js';
 import { createGuard } from '../guard/guard.js';
-import { isIgnored } from '../intake/group.js';
+import { evidenceText } from '../intake/group.js';
 import { track } from '../publisher/track.js';
 import { Asked } from '../reader/asked.js';
 import { createFloor } from '../reader/floor.js';
@@ -136,11 +137,12 @@ class Fake<Channel extends string> {
     const { outcome } = parsed;
     this.#published.push({ ...outcome });
     const policy = this.#rules.policyFor(outcome.channel);
-    if (policy.mode === 'off' || (outcome.code !== undefined && isIgnored(policy, outcome.code))) return;
+    const kind = classify(policy, outcome);
+    if (policy.mode === 'off' || kind === 'ignored') return;
     // A call begins after the state in which it is judged began; so the clock takes a step before each.
     this.#advance(1);
     this.#position += 1;
-    const batch = toBatch(outcome, this.#position, this.#now);
+    const batch = toBatch(outcome, kind, this.#position, this.#now);
     this.#act(outcome.channel, (model) => model.record(policy, batch, this.#now));
   }
 
@@ -236,14 +238,13 @@ class Fake<Channel extends string> {
   }
 }
 
-function toBatch(outcome: Outcome, position: number, now: number): ChannelBatch {
-  const { success, durationMs = 0, code, source } = outcome;
+function toBatch(outcome: Outcome, kind: JudgedClass, position: number, now: number): ChannelBatch {
   return {
     partition: 'fake/log/0/0',
-    results: success ? '1' : '0',
+    results: resultOf(kind),
     entries: [[String(position), now, 1]],
     // What the fake is told of happens now: a call that lasted longer than its clock has run would always be late.
     times: [0, 0],
-    evidence: success ? [] : [JSON.stringify({ at: now, code, durationMs, source })],
+    evidence: kind === 'success' ? [] : [evidenceText(outcome, now)],
   };
 }

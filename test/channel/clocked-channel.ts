@@ -1,11 +1,13 @@
 import type { Redis } from 'ioredis';
+import { expect } from 'vitest';
 import { readOutbox, splitReply } from '../../src/channel/outbox.js';
 import { policyArgs } from '../../src/channel/policy-args.js';
 import { readReply, recordArgs } from '../../src/channel/record.js';
 import { type ChannelBatch, NOTHING_RECORDED, type RecordResult } from '../../src/domain/batch.js';
 import type { Policy } from '../../src/domain/policy.js';
 import type { Transition } from '../../src/domain/transition.js';
-import type { Keys } from '../../src/redis/keys.js';
+import type { Calls, StoredWindow } from '../../src/domain/window/window.js';
+import type { ChannelKeys, Keys } from '../../src/redis/keys.js';
 import { loadScript, type ScriptReply } from '../../src/redis/script.js';
 
 /**
@@ -47,32 +49,21 @@ export class ClockedChannel {
 
   async view(now: number) {
     await this.expire(now);
-    const [health, blocked, state, , , , counts] = this.#keys as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
-    const [slots, keyThere, fields, perSlot] = await Promise.all([
+    const [health, blocked, state, , , , slots, calls] = this.#keys as ChannelKeys;
+    const [list, keyThere, fields, hash, members] = await Promise.all([
       this.#client.lrange(health, 0, -1),
       this.#client.exists(blocked),
       this.#client.hgetall(state),
-      this.#client.hgetall(counts),
+      this.#client.hgetall(slots),
+      this.#client.zrange(calls, '0', '-1', 'WITHSCORES'),
     ]);
     return {
       state: fields.state ?? 'closed',
       blocked: keyThere === 1,
       since: Number(fields.since ?? 0),
       until: Number(fields.until ?? 0),
-      window: slots.map((slot) => slot === '1'),
-      slots: new Map(
-        Object.entries(perSlot)
-          .filter(([name]) => !name.startsWith('@'))
-          .map(([slot, value]) => [Number(slot), value.split('|').map(Number)]),
-      ),
+      window: list.join(''),
+      stored: storedOf(hash, members),
       epoch: Number(fields.epoch ?? 0),
       shadow: fields['shadow.state'] ?? 'closed',
     };
@@ -80,16 +71,8 @@ export class ClockedChannel {
 
   /** Deletes what would have expired. Not the block key: a script must see an end that nobody has noticed yet. */
   async expire(now: number): Promise<void> {
-    const [health, , state, fence, , evidence, counts] = this.#keys as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
-    for (const key of [health, state, fence, evidence, counts]) {
+    const [health, , state, fence, , evidence, slots, calls] = this.#keys as ChannelKeys;
+    for (const key of [health, state, fence, evidence, slots, calls]) {
       const at = await this.#client.pexpiretime(key);
       if (at >= 0 && at <= now) await this.#client.del(key);
     }
@@ -105,4 +88,36 @@ export class ClockedChannel {
     const source = loadScript(name).source.replaceAll("redis.call('TIME')", clock);
     return (await this.#client.eval(source, this.#keys.length, ...this.#keys, ...args)) as ScriptReply;
   }
+}
+
+/** A window of another kind than count, as the model tells it. */
+function storedOf(hash: Record<string, string>, members: string[]): StoredWindow | undefined {
+  if (Object.keys(hash).length === 0) {
+    if (members.length > 0) throw new Error(`a call log without its counts: ${members.join(' ')}`);
+    return undefined;
+  }
+  const number = (name: string) => Number(hash[name]);
+  if (hash['@test'] !== undefined) {
+    const [score, calls, failures, slow] = ['@score', '@calls', '@failures', '@slow'].map(number) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    return { kind: 'sequential', test: hash['@test'], score, calls, failures, slow };
+  }
+  if (hash['@log'] !== undefined) {
+    const calls = members.flatMap((member, i) =>
+      i % 2 === 0 ? [[Number(members[i + 1]), member.split(':')[1] as Calls] as const] : [],
+    );
+    const kept = (result: Calls) => calls.filter(([, each]) => each === result).length;
+    expect([number('@successes'), number('@failures'), number('@slow')]).toEqual([kept('1'), kept('0'), kept('3')]);
+    return { kind: 'log', calls, newest: number('@newest') };
+  }
+  const slots = Object.entries(hash).filter(([name]) => !name.startsWith('@'));
+  const counts = slots.map(([slot, text]): [number, [number, number, number]] => {
+    const [good = 0, bad = 0, slow = 0] = text.split('|').map(Number);
+    return [Number(slot), [good, bad, slow]];
+  });
+  return { kind: 'time', lengthMs: number('@length'), counts: new Map(counts), newest: number('@newest') };
 }

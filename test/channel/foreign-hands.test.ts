@@ -32,7 +32,7 @@ describe('a block key under foreign hands', () => {
     expect(await look(START + 20_000)).toMatchObject([
       { kind: 'recovered', reason: 'deleted', at: START + 20_000, block: block.epoch, blockedAt: START, until: 0 },
     ]);
-    expect(await channel.view(START + 20_000)).toMatchObject({ state: 'closed', blocked: false, window: [] });
+    expect(await channel.view(START + 20_000)).toMatchObject({ state: 'closed', blocked: false, window: '' });
     expect(await look(START + 20_001)).toEqual([]);
   });
 

@@ -11,7 +11,26 @@ import { ClockedChannel } from './clocked-channel.js';
 const FRESH_MS = 50_000;
 const START = Math.floor(Date.now() / 1000) * 1000 + 365 * 86_400_000;
 
-const policy = fc.record({
+/** Mostly a plain policy; sometimes all that can stand beside the rate, each now and then. */
+const beside: fc.Arbitrary<Partial<Policy>> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant({}) },
+  {
+    weight: 3,
+    arbitrary: fc.record(
+      {
+        slow: fc.constantFrom({ overMs: 5 }, { overMs: 5, rate: 0 }, { overMs: 5, rate: 3_000 }),
+        minFailures: fc.integer({ min: 1, max: 5 }),
+        maxFailures: fc.integer({ min: 0, max: 5 }),
+        maxConsecutiveFailures: fc.integer({ min: 0, max: 5 }),
+        minSources: fc.integer({ min: 2, max: 3 }),
+        rateLimit: fc.constant({ minMs: 1_000, maxMs: 20_000 }),
+      },
+      { requiredKeys: [] },
+    ),
+  },
+);
+
+const plain = fc.record({
   mode: fc.constantFrom('on' as const, 'on' as const, 'observe' as const),
   window: fc.oneof(
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('count' as const), size: fc.integer({ min: 1, max: 12 }) }) },
@@ -21,6 +40,19 @@ const policy = fc.record({
       slots: fc.integer({ min: 1, max: 6 }),
       minCalls: fc.integer({ min: 1, max: 6 }),
     }),
+    fc.record({
+      kind: fc.constant('log' as const),
+      spanMs: fc.constantFrom(1_000, 5_000, 20_001),
+      minCalls: fc.integer({ min: 1, max: 6 }),
+      maxEntries: fc.constantFrom(3, 12, 10_000),
+    }),
+    fc
+      .record({
+        up: fc.integer({ min: 1, max: 5 }),
+        down: fc.integer({ min: 1, max: 4 }),
+        limit: fc.integer({ min: 1, max: 14 }),
+      })
+      .map((test) => ({ kind: 'sequential' as const, healthy: 9_500, failing: 5_000, falseBlocks: 1e-6, ...test })),
   ),
   successRate: fc.constantFrom(0, 5_000, 6_000, 7_000, 8_000, 9_999, 10_000),
   block: fc.record({
@@ -31,10 +63,23 @@ const policy = fc.record({
   holdMs: fc.constantFrom(0, 20_000, 60_000),
   ignore: fc.constant([]),
 }) satisfies fc.Arbitrary<Policy>;
+const policy: fc.Arbitrary<Policy> = fc.tuple(plain, beside).map(([rules, more]) => ({ ...rules, ...more }));
 
-type Entry = { arrivedAgo: number; outcomes: { code: string; ago: number; duration: number }[] };
+/** What a worker would make of an outcome under the policy: `3` and `4` only where the policy looks at these. */
+function judgedAs(code: string, { slow, rateLimit }: Policy): string {
+  if (code === '3' && slow === undefined) return '1';
+  if (code === '4' && rateLimit === undefined) return '0';
+  return code;
+}
+
+type Entry = {
+  arrivedAgo: number;
+  outcomes: { code: string; ago: number; duration: number; source: string | undefined; retry: number }[];
+};
 const outcome = fc.record({
-  code: fc.constantFrom('0', '0', '1', '1', '1', '2'),
+  code: fc.constantFrom('0', '0', '0', '1', '1', '1', '1', '2', '3', '4'),
+  source: fc.constantFrom('a', 'a', 'b', undefined),
+  retry: fc.integer({ min: 0, max: 30_000 }),
   ago: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 60_000 })),
   duration: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 30_000 })),
 });
@@ -82,14 +127,24 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-function toBatch(partition: number, entries: { position: number; arrival: number; entry: Entry }[]): ChannelBatch {
-  const outcomes = entries.flatMap(({ entry }) => entry.outcomes);
+function toBatch(
+  rules: Policy,
+  partition: number,
+  entries: { position: number; arrival: number; entry: Entry }[],
+): ChannelBatch {
+  const outcomes = entries
+    .flatMap(({ entry }) => entry.outcomes)
+    .map((outcome) => ({ ...outcome, code: judgedAs(outcome.code, rules) }));
   return {
     partition: `test/log/${partition}/0`,
     results: outcomes.map(({ code }) => code).join(''),
     entries: entries.map(({ position, arrival, entry }) => [String(position), arrival, entry.outcomes.length]),
     times: outcomes.flatMap(({ ago, duration }) => [ago, duration]),
-    evidence: outcomes.filter(({ code }) => code === '0').map((_, i) => JSON.stringify({ at: i, code: `E${i}` })),
+    evidence: outcomes
+      .filter(({ code }) => code !== '1' && code !== '2')
+      .map(({ code, source, retry }, i) =>
+        JSON.stringify({ at: i, code: `E${i}`, source, retryAfterMs: code === '4' ? retry : undefined }),
+      ),
   };
 }
 
@@ -120,7 +175,11 @@ describe('the scripts and the pure model', () => {
                 log.push({ position: log.length, arrival: now - one.arrivedAgo, entry: one });
               // Read again from up to six entries back, cut anywhere: what a restart or a rebalance does.
               const first = Math.max(0, log.length - move.fresh.length - move.from);
-              const batch = toBatch(move.partition, log.slice(first, Math.max(first + 1, log.length - move.left)));
+              const batch = toBatch(
+                rules,
+                move.partition,
+                log.slice(first, Math.max(first + 1, log.length - move.left)),
+              );
               const got = await script.record(rules, batch, now);
               const want = model.record(rules, batch, now);
               expect(got).toEqual(want);

@@ -44,9 +44,9 @@ describe('a channel, as the script and the model judge it', () => {
       await channel.record(story, policy);
       expect((await channel.view()).window.length).toBeLessThanOrEqual(10);
     }
-    expect((await channel.view()).window).toEqual([false, ...new Array(9).fill(true)]);
+    expect((await channel.view()).window).toBe('0111111111');
     await channel.record('S', policy);
-    expect((await channel.view()).window).toEqual([]);
+    expect((await channel.view()).window).toBe('');
   });
 
   it('1.12 counts what 200 workers at once record, each in its own partition, exactly as one would', async () => {
@@ -144,7 +144,7 @@ describe('a channel, as the script and the model judge it', () => {
     expect(await channel.record('F'.repeat(10), C10, { arrivalMs: during })).toMatchObject({ late: 10, counted: 0 });
     // Ended now, begun before: it says nothing about the channel as it is now.
     expect(await channel.record('F', C10, { duration: 600 })).toMatchObject({ late: 1, counted: 0 });
-    expect((await channel.view()).window).toEqual([]);
+    expect((await channel.view()).window).toBe('');
     expect(await channel.record('F', C10, { duration: 499 })).toMatchObject({ late: 0, counted: 1 });
   });
 
@@ -177,7 +177,7 @@ describe('a channel, as the script and the model judge it', () => {
     const channel = new Twin(await bench());
     expect(await channel.record(`F${'S'.repeat(9)}`)).toMatchObject({ blocked: false, recorded: 10, succeeded: 9 });
     await channel.record('S');
-    expect((await channel.view()).window).toEqual([]);
+    expect((await channel.view()).window).toBe('');
     expect(await channel.client.exists(channel.names[0])).toBe(0);
   });
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { CountWindow } from '../../src/domain/count-window.js';
+import { CountWindow } from '../../src/domain/window/count-window.js';
 import { bench, policyOf, Twin } from './support.js';
 
 describe('the threshold of a count window', () => {
@@ -66,11 +66,8 @@ describe('the threshold of a count window', () => {
       ${readFileSync('lua/lib/count-window.lua', 'utf8')}
       local size, fewest, failures = tonumber(ARGV[1]), {}, 0
       for threshold = 10000, 0, -1 do
-        local w = setmetatable({ size = size, failures = failures }, countWindow)
-        while failures <= size and not w:isBelow(threshold) do
-          failures = failures + 1
-          w.failures = failures
-        end
+        local w = setmetatable({ size = size }, countWindow)
+        while failures <= size and not w:isFailing(failures, threshold) do failures = failures + 1 end
         fewest[10001 - threshold] = failures
       end
       return fewest`;
@@ -80,8 +77,8 @@ describe('the threshold of a count window', () => {
       for (let threshold = 0; threshold <= 10_000; threshold += 1) {
         // Exact: blocked while (size - failures) / size < threshold / 10,000.
         const fewest = Number((10_000n * BigInt(size) - BigInt(threshold) * BigInt(size)) / 10_000n) + 1;
-        const at = (failures: number) => new CountWindow(size, new Array(failures).fill(false)).isBelow(threshold);
-        // Building windows is slow: TypeScript is asked on both sides of the edge, for each tenth threshold and for each whole edge.
+        const at = (failures: number) => new CountWindow(size).isFailing(failures, threshold);
+        // TypeScript is asked on both sides of the edge, for some thresholds and for each whole edge.
         const edge = (threshold * size) % 10_000 === 0;
         const ts = edge || threshold % 97 === 0 ? !at(fewest - 1) && (fewest > size || at(fewest)) : true;
         if (lua[10_000 - threshold] !== fewest || !ts)

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { describePolicy } from '../../src/domain/describe.js';
 import { DEFAULT_POLICY } from '../../src/domain/policy.js';
-import { describePolicy, type Rules } from '../../src/domain/rules.js';
+import type { Rules } from '../../src/domain/rules.js';
 import { parseRules } from '../../src/rules/parse.js';
 
 const EXAMPLE = `

@@ -40,7 +40,7 @@ function add(
 }
 
 /** What the log says that a channel's story had to be: its window now, and where the announced story differs, in words. */
-export type Replayed = { window: boolean[]; counted: number; blocks: number; problems: string[] };
+export type Replayed = { window: string; counted: number; blocks: number; problems: string[] };
 
 /**
  * Gives the log to the pure model, one entry at a time, each as of its own arrival. When a block began and ended only the system can
@@ -85,7 +85,7 @@ export function replay(
     problems.push(`${blocks.length - seen} blocks too many: the first is ${kind} ${epoch} at ${at}, since ${since}`);
   }
   const lastMs = log.at(-1)?.arrivalMs ?? 0;
-  return { window: [...(model?.view(lastMs).window ?? [])], counted, blocks: seen, problems };
+  return { window: model?.view(lastMs).window ?? '', counted, blocks: seen, problems };
 }
 
 /** Calls that began at or before the last change of state say nothing about the channel since. */

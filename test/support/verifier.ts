@@ -56,7 +56,7 @@ export async function verify(options: VerifierOptions): Promise<Verdict> {
     for (const channel of new Set([...log.keys(), ...stories.keys()])) {
       const story = stories.get(channel) ?? [];
       problems.push(...storyProblems(story));
-      let window: readonly boolean[] | undefined;
+      let window: string | undefined;
       if (!byHand.includes(channel)) {
         const replayed = replay(channel, policy, log.get(channel) ?? [], story);
         problems.push(...replayed.problems.map((problem) => `${channel}: ${problem}`));
@@ -81,13 +81,12 @@ async function channelProblems(
   client: RedisClient,
   keys: Keys,
   channel: string,
-  window: readonly boolean[] | undefined,
+  want: string | undefined,
   story: readonly Transition[],
 ): Promise<string[]> {
   const problems: string[] = [];
   const [health, blocked, state, , outbox] = keys.channel(channel);
   const slots = (await client.lrange(health, 0, -1)).join('');
-  const want = window?.map((success) => (success ? '1' : '0')).join('');
   if (want !== undefined && slots !== want) problems.push(`the window is ${slots || 'empty'}, want ${want || 'empty'}`);
   const fields = await client.hgetall(state);
   const last = story.at(-1);

@@ -1,0 +1,40 @@
+-- Why the calls of a window block their channel. What a policy asks beside the rate is in ARGV 10, JSON, each field only if asked for:
+--   slow         'failure': a slow call is one; or a number: the share of slow calls beyond which they block, hundredths of a percent
+--   minFailures  below so many the rate blocks nothing · maxFailures, maxRun: more of them, in the window or in a row, block whatever the rate
+--   minSources   the failures kept as evidence must come from so many sources
+--   retryMin, retryMax ms, within which a third party's own wish to wait is followed
+local also = policy.also
+
+local function badIn(window)
+  return window.failures + (also.slow == 'failure' and window.slow or 0)
+end
+
+-- The reason, or nil. Every comparison is strict: equality never blocks. `run`: failures in a row.
+local function whyBlocked(window, run)
+  local bad, why = badIn(window), nil
+  if also.maxRun and run > also.maxRun then
+    why = 'consecutive-failures'
+  elseif also.maxFailures and bad > also.maxFailures then
+    why = 'too-many-failures'
+  elseif window:isJudged() then
+    if bad >= (also.minFailures or 0) and window:isFailing(bad, policy.threshold) then
+      why = window.reason
+    elseif type(also.slow) == 'number' and window.slow * 10000 > also.slow * window:total() then
+      return 'slow-calls'
+    end
+  end
+  -- People want to know what to look for: what tripped it is what there was more of.
+  if why and also.slow == 'failure' and window.slow > window.failures then return 'slow-calls' end
+  return why
+end
+
+-- How many sources the texts of evidence name; what names none is one source more.
+local function sourcesOf(texts)
+  local seen, count = {}, 0
+  for _, text in ipairs(texts) do
+    local ok, proof = pcall(cjson.decode, text)
+    local source = ok and type(proof) == 'table' and type(proof.source) == 'string' and proof.source or ''
+    if not seen[source] then seen[source], count = true, count + 1 end
+  end
+  return count
+end

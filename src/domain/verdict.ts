@@ -1,0 +1,34 @@
+import type { Policy } from './policy.js';
+import type { Evidence } from './transition.js';
+import type { WindowModel } from './window/window.js';
+
+/** The calls of a window that count as failures under a policy. */
+export function badIn({ slow }: Policy, window: WindowModel): number {
+  return window.failures + (slow !== undefined && slow.rate === undefined ? window.slow : 0);
+}
+
+/**
+ * Why the calls of a window block their channel; `undefined`: they do not. The twin of `lua/lib/verdict.lua`. Every comparison is strict:
+ * equality never blocks.
+ *
+ * @param run failures in a row
+ */
+export function whyBlocked(policy: Policy, window: WindowModel, run: number): string | undefined {
+  const { slow, minFailures = 0, maxFailures = Infinity, maxConsecutiveFailures = Infinity } = policy;
+  const bad = badIn(policy, window);
+  let why: string | undefined;
+  if (run > maxConsecutiveFailures) why = 'consecutive-failures';
+  else if (bad > maxFailures) why = 'too-many-failures';
+  else if (window.isJudged()) {
+    if (bad >= minFailures && window.isFailing(bad, policy.successRate)) why = window.reason;
+    else if (slow?.rate !== undefined && window.slow * 10_000 > slow.rate * window.total) return 'slow-calls';
+  }
+  // People want to know what to look for: what tripped it is what there was more of.
+  const isSlowness = slow !== undefined && slow.rate === undefined && window.slow > window.failures;
+  return why !== undefined && isSlowness ? 'slow-calls' : why;
+}
+
+/** How many sources the evidence names; what names none is one source more. */
+export function sourcesOf(evidence: readonly Evidence[]): number {
+  return new Set(evidence.map(({ source }) => source ?? '')).size;
+}
