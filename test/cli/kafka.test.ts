@@ -1,6 +1,8 @@
 import { beforeAll, expect, it } from 'vitest';
+import type { ReplayReport } from '../../src/replay/report.js';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { openKafkaLog } from '../kafka/kafka-log.js';
+import { folder } from '../replay/support.js';
 import { sharedKafka, uniqueTopic } from '../support/kafka.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
@@ -67,4 +69,35 @@ it('publishes to Kafka what comes on standard input, in order', async () => {
   expect(seen.of('微信').map(({ durationMs }) => durationMs)).toEqual(lines.map((_, n) => n));
   stop.abort();
   await ended;
+});
+
+it('replays what a topic holds of a time, all partitions by arrival, and leaves no group behind', async () => {
+  const log = await openKafkaLog(await sharedKafka());
+  releaseAtEnd(log.close);
+  const { put } = await folder();
+  const rules = await put('rules.yaml', { mode: 'on', defaults: { window: 10, successRate: 70, block: '30m' } });
+  const outcome = (channel: string) => JSON.stringify({ channel, success: false });
+  for (let i = 0; i < 6; i += 1)
+    for (const [partition, key] of ['A', 'B'].entries()) await log.append(outcome(key), { partition });
+  await log.append('no JSON', { partition: 3 });
+  const between = Date.now() + 1;
+  await until(() => Date.now() > between, { what: 'the clock to go on' });
+  for (let i = 0; i < 5; i += 1) await log.append(outcome('C'), { partition: 1 });
+  const env = { FUSELINE_TRANSPORT: 'kafka', FUSELINE_KAFKA_BROKERS: log.brokers, FUSELINE_KAFKA_TOPIC: log.topic };
+  const all = await fuselineHere(['replay', rules, '--log', '--json'], env);
+  expect(all.code, all.err).toBe(0);
+  expect(all.err).toMatch(/^kafka\/.*\/3 0: a record's value is no JSON/m);
+  const report = JSON.parse(all.out) as ReplayReport;
+  expect(report).toMatchObject({ outcomes: 17, read: { read: 18, bad: 1 } });
+  expect(report.ruleSets[0]!.timeline.map(({ channel, blocks }) => [channel, blocks[0]!.calls])).toEqual([
+    ['A', 2],
+    ['B', 2],
+    ['C', 1],
+  ]);
+  const late = await fuselineHere(['replay', rules, '--log', '--from', String(between), '--json'], env);
+  expect(JSON.parse(late.out)).toMatchObject({ outcomes: 5, read: { read: 5 } });
+  await withAdmin({ brokers: log.brokers.split(',') }, async (admin) => {
+    const { groups } = await admin.listGroups();
+    expect(groups.filter(({ groupId }) => groupId.startsWith('fuseline-replay-'))).toEqual([]);
+  });
 });
