@@ -70,7 +70,8 @@ const WHAT: Readonly<Record<string, string>> = {
 const STATES: Readonly<Record<string, string>> = { closed: 'in use', open: 'blocked', 'half-open': 'on trial' };
 
 function before({ from = '', action }: AuditRecord): string {
-  return action.startsWith('rules-') ? `version ${from}` : (STATES[from] ?? from);
+  if (action.startsWith('rules-')) return from === '0' ? 'no rules' : `version ${from}`;
+  return STATES[from] ?? from;
 }
 
 function after({ to = '', until, action }: AuditRecord): string {

@@ -215,3 +215,19 @@ it('groups tells members, floor and what it shows, also where another program se
   expect(out).toMatch(/^pay +0 of 2 +1 +A \(blocked\), B \(blocked\) +TOO FEW LEFT, .*: A until .* \(9m/m);
   expect(out).toMatch(/^sms .* TOO FEW LEFT, and nothing to show: people blocked the others$/m);
 });
+
+it('what a person decided is undone by no outcome: neither a block by failures before its time, nor its end by successes', async () => {
+  const one = await stand();
+  const env = { FUSELINE_REDIS_URL: place().env.FUSELINE_REDIS_URL!, FUSELINE_PREFIX: one.keys.prefix };
+  await fuselineHere(['unblock', 'FREE', '--for', '10m'], env);
+  await fuselineHere(['block', 'SHUT', '--for', '10m'], env);
+  for (const story of ['FFFFF', 'SSSSS', 'FFFFF']) {
+    expect((await one.record('FREE', story)).result.blocked).toBe(false);
+    expect((await one.record('SHUT', story)).result.blocked).toBe(true);
+  }
+  expect((await one.record('JUDGED', 'FFFFF')).result.blocked).toBe(true);
+  expect((await json(['audit'], env)).map(({ action }: { action: string }) => action)).toEqual([
+    'force-closed',
+    'block',
+  ]);
+});
