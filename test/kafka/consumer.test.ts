@@ -1,7 +1,8 @@
+import kafkajs from 'kafkajs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
-import { sharedKafka } from '../support/kafka.js';
+import { plainKafka, sharedKafka } from '../support/kafka.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
 import { queued } from '../transport/conformance.js';
@@ -139,6 +140,32 @@ async function recreate(log: KafkaLog): Promise<void> {
 }
 
 describe('a consumer', () => {
+  it('that kafkajs gives up for good is replaced, until it may join', async () => {
+    const log = await open({ partitions: 1 });
+    await send(log, 0, 5, ['A']);
+    const judges = await judgesOf(log);
+    // A foreign program in the same group, which shares partitions out in a way that we do not know: no repetition cures that.
+    const foreign = plainKafka(log.brokers).consumer({
+      groupId: log.topic,
+      partitionAssigners: [(parts) => ({ ...kafkajs.PartitionAssigners.roundRobin(parts), name: 'foreign' })],
+    });
+    const joined = new Promise((resolve) => foreign.on(foreign.events.GROUP_JOIN, resolve));
+    await foreign.connect();
+    await foreign.subscribe({ topics: [log.topic] });
+    await foreign.run({ eachBatch: async () => {} });
+    await joined;
+    const judge = judges.start();
+    const { restarts } = await until(() => judge.reader.progress().counters, {
+      what: 'the second try',
+      accept: (counters) => counters.restarts === 2,
+    });
+    expect(restarts).toBe(2);
+    expect(judge.reader.progress().paused).toMatch(/^Kafka cannot be used: .*protocol/);
+    await foreign.disconnect();
+    await judges.untilWindows(['A'], pattern(0, 5), [judge]);
+    await until(() => judge.reader.progress().paused === undefined, { what: 'no trouble' });
+  });
+
   it('4.04 survives errors that pass, however many there were before', async () => {
     const log = await open({ partitions: 1 });
     const judges = await judgesOf(log);

@@ -16,14 +16,14 @@ async function open(): Promise<KafkaLog> {
   return log;
 }
 
-it('a service that flushes before it ends loses nothing, and its connection to Kafka does not keep it alive', async () => {
+it('a service that flushes before it ends loses nothing, keeps its own codecs, and is not kept alive by its connection to Kafka', async () => {
   const log = await open();
   const judges = await judgesOf(log);
   const judge = judges.start();
   const running = startProcess('test/kafka/ends.mjs', [log.brokers, log.topic, 'flush']);
   const late = new Promise((resolve) => setTimeout(resolve, 15_000, 'still running'));
   expect(await Promise.race([running.exited, late])).toEqual({ code: 0, signal: null });
-  expect(running.lines).toEqual(['published', 'flushed true']);
+  expect(running.lines).toEqual(['published', 'flushed true', 'codec kept']);
   await until(() => judge.reader.progress().counters.entries_read === 1, { what: 'the outcome' });
 });
 
