@@ -64,11 +64,11 @@ export function webhookBody({ id, transition, message, untold }: Alert) {
   };
 }
 
-function windowOf({ size, recorded, succeeded, threshold }: Transition) {
+function windowOf({ size, recorded, succeeded, slow, threshold }: Transition) {
   if (size === undefined || recorded === undefined || succeeded === undefined) return null;
   const assumed = Math.max(size - recorded, 0);
   const thresholdPercent = threshold === undefined ? null : threshold / 100;
-  return { size, recorded, succeeded, failed: recorded - succeeded, assumed, thresholdPercent };
+  return { size, recorded, succeeded, failed: recorded - succeeded, assumed, slow, thresholdPercent };
 }
 
 function shownOf({ channel, until }: { channel: string; until: number }) {

@@ -18,6 +18,7 @@ type Flags = {
   failure?: boolean;
   code?: string;
   duration?: string;
+  retryAfter?: string;
   source?: string;
   at?: string;
   record?: string;
@@ -46,6 +47,7 @@ What cannot be read is told with its line number and left out. Exit code 1 if an
     .option('--failure', 'it did not')
     .option('--code <code>', 'error code, as rules name it under ignore')
     .option('--duration <duration>', 'how long the call took, such as 120ms or 3s')
+    .option('--retry-after <duration>', 'how long the third party asked to wait, such as 30s')
     .option('--source <text>', 'host and service that made the call')
     .option('--at <time>', 'when; shown to people, never judged')
     .option('--record <file>', 'keep what was sent, one JSON a line, for fuseline replay')
@@ -112,9 +114,9 @@ function parseLine(text: string): ReturnType<typeof parseOutcome> | undefined {
   return parseOutcome(value);
 }
 
-function fromFlags({ channel, success, failure, code, duration, source, at }: Flags): Outcome | undefined {
-  const given = [channel, success, failure, code, duration, source, at].some((flag) => flag !== undefined);
-  if (!given) return undefined;
+function fromFlags(flags: Flags): Outcome | undefined {
+  if (Object.values(flags).every((flag) => flag === undefined)) return undefined;
+  const { channel, success, failure, code, duration, retryAfter, source, at } = flags;
   if (channel === undefined) usage('publish needs --channel <name> beside the other flags');
   if (success === failure) usage('publish needs one of --success and --failure');
   const parsed = parseOutcome({
@@ -122,6 +124,7 @@ function fromFlags({ channel, success, failure, code, duration, source, at }: Fl
     success: success === true,
     ...(code === undefined ? {} : { code }),
     ...(duration === undefined ? {} : { durationMs: durationArgument('--duration', duration) }),
+    ...(retryAfter === undefined ? {} : { retryAfterMs: durationArgument('--retry-after', retryAfter) }),
     ...(source === undefined ? {} : { source }),
     ...(at === undefined ? {} : { at }),
   });

@@ -13,8 +13,8 @@ export function readOutcome(input: unknown, source: string | undefined): Outcome
       return `an outcome must be an object, got ${input === null ? 'null' : typeof input}`;
     const given = input as Partial<Record<keyof OutcomeInput, unknown>>;
     // One shape for all, which is faster than a copy field by field; what is undefined is not written to the log.
-    const { channel, success, durationMs, code, at } = given;
-    const copy = { channel, success, durationMs, code, at, source: given.source ?? source };
+    const { channel, success, durationMs, retryAfterMs, code, at } = given;
+    const copy = { channel, success, durationMs, retryAfterMs, code, at, source: given.source ?? source };
     const parsed = parseOutcome(copy);
     return parsed.ok ? parsed.outcome : parsed.reason;
   } catch {

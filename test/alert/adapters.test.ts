@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Target } from '../../src/alert/adapter.js';
 import { dingtalk } from '../../src/alert/dingtalk.js';
 import type { HttpAnswer } from '../../src/alert/post.js';
+import { isTold } from '../../src/alert/render.js';
 import { parseRetryAfter } from '../../src/alert/retry-after.js';
 import { slack } from '../../src/alert/slack.js';
 import { webhook } from '../../src/alert/webhook.js';
@@ -24,7 +25,7 @@ describe('webhook', () => {
   const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
 
   it('sends a body that its published schema describes, for every kind and hostile name', () => {
-    for (const kind of TransitionKind.options.filter((each) => each !== 'half-open' && each !== 'floor')) {
+    for (const kind of TransitionKind.options.filter((each) => isTold(each) && each !== 'floor')) {
       for (const channel of HOSTILE) {
         const body = JSON.parse(webhook.request(alertOf(blocked({ kind, channel })), target(), NOW).body);
         expect(validate(body), JSON.stringify(validate.errors)).toBe(true);
@@ -48,6 +49,13 @@ describe('webhook', () => {
     const body = JSON.parse(webhook.request(alertOf(blocked()), target(), Date.UTC(2027, 1, 1)).body);
     expect(body.at).toBe('2026-03-01T10:30:00.000Z');
     expect(body.window).toEqual({ size: 10, recorded: 7, succeeded: 3, failed: 4, assumed: 3, thresholdPercent: 70 });
+  });
+
+  it('tells how many calls were slow, and what the third party asked for', () => {
+    const slow = { reason: 'slow-calls', slow: 2, threshold: undefined, evidence: [{ at: NOW, retryAfterMs: 1_500 }] };
+    const body = JSON.parse(webhook.request(alertOf(blocked(slow)), target(), NOW).body);
+    expect(validate(body), JSON.stringify(validate.errors)).toBe(true);
+    expect(body).toMatchObject({ window: { slow: 2, thresholdPercent: null }, evidence: [{ retryAfterMs: 1_500 }] });
   });
 
   it('signs as Standard Webhooks say, anew for each attempt and with the same id', () => {

@@ -15,7 +15,8 @@ function log() {
 
 it('publishes one outcome given by flags', async () => {
   const { env, logged } = log();
-  const flags = ['--channel', '微信支付', '--failure', '--code', 'TIMEOUT', '--duration', '3s', '--source', 'till-7'];
+  const flags = ['--channel', '微信支付', '--failure', '--code', 'TIMEOUT', '--duration', '3s'];
+  flags.push('--source', 'till-7', '--retry-after', '20s');
   expect(await fuseline(['publish', ...flags], env)).toEqual({
     code: 0,
     out: 'sent 1, invalid 0, unsent 0, unknown 0\n',
@@ -27,6 +28,7 @@ it('publishes one outcome given by flags', async () => {
       success: false,
       code: 'TIMEOUT',
       durationMs: 3_000,
+      retryAfterMs: 20_000,
       source: 'till-7',
       agoMs: expect.any(Number),
     },

@@ -116,6 +116,7 @@ describe('docs/asyncapi.yaml', () => {
         ),
         durationMs: optional(ms(3_600_000), other),
         agoMs: optional(ms(86_400_000), other),
+        retryAfterMs: optional(ms(86_400_000), other),
         code: optional(fc.string(), fc.integer(), other),
         source: optional(fc.string(), other),
         at: optional(fc.integer(), fc.constantFrom('2026', 'x'.repeat(64), 'x'.repeat(65)), other),

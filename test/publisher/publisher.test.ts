@@ -43,6 +43,7 @@ describe('publish', () => {
       channel: 'ALIPAY',
       success: false,
       durationMs: 812,
+      retryAfterMs: 20_000,
       code: 'SYSTEM_ERROR',
       at: 1_700_000_000_000,
     });
@@ -51,6 +52,7 @@ describe('publish', () => {
       channel: 'ALIPAY',
       success: false,
       durationMs: 812,
+      retryAfterMs: 20_000,
       code: 'SYSTEM_ERROR',
       at: 1_700_000_000_000,
       source: 'checkout-1',
