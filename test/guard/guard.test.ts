@@ -9,6 +9,8 @@ import { createFakeFuseline } from '../../src/testing/index.js';
 import { sleep } from '../support/wait.js';
 
 const success = didNotThrow;
+/** A third party that does not answer. */
+const never = new Promise<never>(() => {});
 
 /** A Fuseline in which `A` is blocked until a minute from its start. */
 function withBlocked(rules: unknown = { mode: 'on' }) {
@@ -87,7 +89,7 @@ describe('guard', () => {
     const error = new Error('down');
     expect(await fuse.guard('A', () => 1, { success, fallback })).toBe('from the cache');
     expect(await fuse.guard('B', () => Promise.reject(error), { success, fallback })).toBe('from the cache');
-    expect(await fuse.guard('B', () => sleep(60_000), { success, fallback, timeout: 5 })).toBe('from the cache');
+    expect(await fuse.guard('B', () => never, { success, fallback, timeout: 5 })).toBe('from the cache');
     expect(reasons[0]).toBeInstanceOf(ChannelBlockedError);
     expect(reasons[1]).toBe(error);
     expect(reasons[2]).toBeInstanceOf(ChannelTimeoutError);
@@ -159,20 +161,21 @@ describe('the timeout of guard', () => {
   it('rejects in time, aborts the signal with the same error, and publishes one TIMEOUT with its duration', async () => {
     const fuse = createFakeFuseline();
     let signal: AbortSignal | undefined;
-    const late = fuse.guard(
-      'A',
-      (call) => {
-        signal = call.signal;
-        return sleep(150);
-      },
-      { success, timeout: 40, code: () => 'MINE' },
-    );
+    let answer: (value: string) => void = () => {};
+    const call = (guarded: { signal: AbortSignal }) => {
+      signal = guarded.signal;
+      return new Promise<string>((resolve) => {
+        answer = resolve;
+      });
+    };
+    const late = fuse.guard('A', call, { success, timeout: 40, code: () => 'MINE' });
     const error = await late.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ChannelTimeoutError);
     expect(error).toMatchObject({ name: 'TimeoutError', code: 'TIMEOUT', channel: 'A', timeoutMs: 40 });
     expect(signal!.aborted).toBe(true);
     expect(signal!.reason).toBe(error);
-    await sleep(150);
+    answer('late');
+    await nextTurn();
     expect(fuse.published).toHaveLength(1);
     expect(fuse.published[0]).toMatchObject({ success: false, code: 'TIMEOUT' });
     expect(fuse.published[0]!.durationMs).toBeGreaterThanOrEqual(38);
@@ -180,18 +183,14 @@ describe('the timeout of guard', () => {
 
   it('hands an aborted signal to a function that asks for it only after the time is over', async () => {
     const fuse = createFakeFuseline();
-    let asked: AbortSignal | undefined;
-    let running: Promise<void> | undefined;
-    const fn = (call: { signal: AbortSignal }) => {
-      running = sleep(30).then(() => {
-        asked = call.signal;
-      });
-      return running;
+    let handed: { signal: AbortSignal } | undefined;
+    const call = (guarded: { signal: AbortSignal }) => {
+      handed = guarded;
+      return never;
     };
-    const error = await fuse.guard('A', fn, { success, timeout: 5 }).catch((reason: unknown) => reason);
-    await running;
-    expect(asked!.aborted).toBe(true);
-    expect(asked!.reason).toBe(error);
+    const error = await fuse.guard('A', call, { success, timeout: 5 }).catch((reason: unknown) => reason);
+    expect(handed!.signal.aborted).toBe(true);
+    expect(handed!.signal.reason).toBe(error);
   });
 
   it('stays a timeout when the function throws something of its own at the abort, and swallows what comes late', async () => {
@@ -202,13 +201,13 @@ describe('the timeout of guard', () => {
         signal.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
       });
     await expect(fuse.guard('A', breaksOff, { success, timeout: 5 })).rejects.toBeInstanceOf(ChannelTimeoutError);
-    const late = sleep(20);
-    const throwsLate = async () => {
-      await late;
-      throw new Error('late');
-    };
+    let fail: (error: Error) => void = () => {};
+    const throwsLate = () =>
+      new Promise((_resolve, reject) => {
+        fail = reject;
+      });
     await expect(fuse.guard('A', throwsLate, { success, timeout: 5 })).rejects.toBeInstanceOf(ChannelTimeoutError);
-    await late;
+    fail(new Error('late'));
     await told();
     expect(seen).toEqual([]);
     expect(fuse.published.map(({ code }) => code)).toEqual(['TIMEOUT', 'TIMEOUT']);
@@ -326,7 +325,7 @@ describe('admission', () => {
     expect(order).toEqual(['published', 'released']);
     await guard('A', () => Promise.reject(new Error('down')), { success }).catch(() => {});
     await guard('A', () => Promise.reject(new DOMException('x', 'AbortError')), { success, fallback: () => 2 });
-    await guard('A', () => sleep(60_000), { success, timeout: 2 }).catch(() => {});
+    await guard('A', () => never, { success, timeout: 2 }).catch(() => {});
     expect(given()).toBe(4);
     expect(published.map(({ code }) => code)).toEqual([undefined, 'Error', 'CLIENT_CANCELLED', 'TIMEOUT']);
   });

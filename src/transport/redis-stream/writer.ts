@@ -24,6 +24,9 @@ export type WriterOptions = {
 /** How long the number of shards is believed. */
 const SHARDS_MS = 5_000;
 
+/** Most bytes of a UTF-16 unit in UTF-8. Counting those of every outcome takes as long as making its text. */
+const BYTES_A_UNIT = 3;
+
 type Chunk = { outcomes: readonly QueuedOutcome[]; json: string };
 type Sent = { sent: number; unsent: QueuedOutcome[]; unknown: number; error?: Error };
 
@@ -153,7 +156,12 @@ function chunksOf(queued: readonly QueuedOutcome[]): Chunk[] {
   for (const one of queued) {
     const agoMs = Math.min(AGO_MAX_MS, Math.max(0, Math.round(now - one.queuedAt)));
     const text = outcomeText(one.outcome, agoMs);
-    const size = Buffer.byteLength(text) + 1;
+    let size = BYTES_A_UNIT * text.length + 1;
+    if (bytes + size > OUTCOMES_MAX_BYTES) {
+      // Only now it matters how many it really are.
+      bytes = texts.reduce((sum, one) => sum + Buffer.byteLength(one) + 1, 2);
+      size = Buffer.byteLength(text) + 1;
+    }
     if (outcomes.length === OUTCOMES_MAX || bytes + size > OUTCOMES_MAX_BYTES) cut();
     outcomes.push(one);
     texts.push(text);
