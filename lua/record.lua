@@ -108,7 +108,7 @@ else
       count.counted = count.counted + 1
       local text = evidence:text(failure)
       local asked = text and tonumber(cjson.decode(text).retryAfterMs) or 0
-      local over = ends + math.max(also.retryMin, math.min(math.ceil(asked), also.retryMax))
+      local over = ends + math.max(also.retryMin or 0, math.min(math.ceil(asked), also.retryMax or 0))
       -- Mode observe hides nothing, and nobody needs to be told of seconds.
       if lane == real and over > now then
         pause(now, over, { text })
