@@ -1,4 +1,4 @@
-// `npm run bench [throughput|latency|cost|guard|kafka …]`: measures what the README promises, and exits 1 with the numbers where a promise is
+// `npm run bench [throughput|latency|cost|guard|replay|kafka …]`: measures what the README promises, and exits 1 with the numbers where a promise is
 // broken. Kafka needs Java, so it runs only when it is named.
 
 import { startRedis } from '../deploy/local/redis-server.mjs';
@@ -8,10 +8,11 @@ import { machine } from './figures.mjs';
 import { guard } from './guard.mjs';
 import { kafka } from './kafka.mjs';
 import { latency } from './latency.mjs';
+import { replay } from './replay.mjs';
 import { throughput } from './throughput.mjs';
 
-const benchmarks = { throughput, latency, cost, guard, kafka };
-const usual = ['throughput', 'latency', 'cost', 'guard'];
+const benchmarks = { throughput, latency, cost, guard, replay, kafka };
+const usual = ['throughput', 'latency', 'cost', 'guard', 'replay'];
 
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith('-'));
 const unknown = wanted.find((name) => !Object.hasOwn(benchmarks, name));
