@@ -2,6 +2,7 @@ import { parseDuration } from './duration.js';
 import { glob, isPattern } from './glob.js';
 import { type BlockLength, DEFAULT_POLICY, type Policy, type Window } from './policy.js';
 import { LOG_MOST, type PolicyRule } from './policy-schema.js';
+import { presetOf } from './presets.js';
 import type { Receiver } from './receiver.js';
 import type { Problem } from './rules-problems.js';
 import { problemAt } from './rules-problems.js';
@@ -19,25 +20,37 @@ const RECEIVER_TIMEOUT_MS = 10_000;
  * Channels under the same rule share one object.
  */
 export function policyResolver(document: RulesDocument): (channel: string) => Policy {
-  const exact = new Map<string, Lazy<Policy>>();
-  const patterns: [matches: (name: string) => boolean, policy: Lazy<Policy>][] = [];
-  for (const [name, rule] of Object.entries(document.channels ?? {})) {
-    const canonical = name.normalize('NFC');
-    const policy = lazy(() => resolve(document, rule));
-    if (isPattern(canonical)) patterns.push([glob(canonical), policy]);
-    else exact.set(canonical, policy);
-  }
-  const fallback = lazy(() => resolve(document, {}));
+  const find = ruleFinder(document);
+  const resolved = new Map<ChannelRule | undefined, Policy>();
   const remembered = new Map<string, Policy>();
 
   return (channel) => {
     const known = remembered.get(channel);
     if (known !== undefined) return known;
-    const name = channel.normalize('NFC');
-    const policy = (exact.get(name) ?? patterns.find(([matches]) => matches(name))?.[1] ?? fallback)();
+    const rule = find(channel)?.rule;
+    const policy = resolved.get(rule) ?? resolve(document, rule ?? {});
+    resolved.set(rule, policy);
     if (remembered.size >= REMEMBERED_MOST) remembered.clear();
     remembered.set(channel, policy);
     return policy;
+  };
+}
+
+/** The entry under `channels` that a channel falls under. */
+export type FoundRule = { /** As written. */ readonly name: string; readonly rule: ChannelRule };
+
+/** Finds a channel's entry: its exact name, else the first pattern in the document; `undefined`: the rules do not name it. */
+export function ruleFinder({ channels = {} }: RulesDocument): (channel: string) => FoundRule | undefined {
+  const exact = new Map<string, FoundRule>();
+  const patterns: [matches: (name: string) => boolean, found: FoundRule][] = [];
+  for (const [name, rule] of Object.entries(channels)) {
+    const canonical = name.normalize('NFC');
+    if (isPattern(canonical)) patterns.push([glob(canonical), { name, rule }]);
+    else exact.set(canonical, { name, rule });
+  }
+  return (channel) => {
+    const name = channel.normalize('NFC');
+    return exact.get(name) ?? patterns.find(([matches]) => matches(name))?.[1];
   };
 }
 
@@ -72,13 +85,24 @@ function resolveReceiver(name: string, rule: ReceiverRule): Receiver {
   return { ...rest, name, locale, timeZone, mentions, timeoutMs: ms(timeout, RECEIVER_TIMEOUT_MS) };
 }
 
+/** The policy that a rule names, and whether it is the document's own, which takes the place of a preset of that name. */
+export function namedPolicy(
+  { policies = {} }: RulesDocument,
+  name: string,
+): { own: boolean; rule: PolicyRule } | undefined {
+  if (Object.hasOwn(policies, name)) return { own: true, rule: policies[name]! };
+  const preset = presetOf(name);
+  return preset && { own: false, rule: preset.rule };
+}
+
 /** The keys in force for a channel's rule, as written: its own, then those of its policy, then the defaults. */
 export function mergeRule(document: RulesDocument, rule: ChannelRule): ChannelRule {
-  const named = rule.policy === undefined ? undefined : document.policies?.[rule.policy];
+  const named = rule.policy === undefined ? undefined : namedPolicy(document, rule.policy)?.rule;
   return { ...stripped(document.defaults), ...stripped(named), ...stripped(rule) };
 }
 
-function resolve(document: RulesDocument, rule: ChannelRule): Policy {
+/** A channel's policy, given its entry; `{}` for one that the rules do not name. */
+export function resolve(document: RulesDocument, rule: ChannelRule): Policy {
   const merged = mergeRule(document, rule);
   return {
     mode: merged.mode ?? document.mode ?? DEFAULT_POLICY.mode,
@@ -142,13 +166,4 @@ const ms = (duration: string | number | undefined, otherwise: number) => parseDu
 /** A key given as `undefined` must not hide the layer below. */
 function stripped<T extends object>(rule: T | undefined): Partial<T> {
   return Object.fromEntries(Object.entries(rule ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>;
-}
-
-type Lazy<T> = () => T;
-function lazy<T>(make: () => T): Lazy<T> {
-  let made: T | undefined;
-  return () => {
-    made ??= make();
-    return made;
-  };
 }

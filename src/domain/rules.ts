@@ -2,10 +2,11 @@ import { ChannelNameError, canonicalChannel, show } from './channel-name.js';
 import { parseDuration } from './duration.js';
 import type { Policy } from './policy.js';
 import type { PolicyRule } from './policy-schema.js';
+import { PRESET_NAMES } from './presets.js';
 import type { Receiver, Route } from './receiver.js';
 import { checkCombinations } from './rules-checks.js';
 import { atMost, explainIssues, type Problem, problemAt } from './rules-problems.js';
-import { policyResolver, policyRules, resolveReceivers, unjudged } from './rules-resolve.js';
+import { namedPolicy, policyResolver, policyRules, resolveReceivers, unjudged } from './rules-resolve.js';
 import { type FlatRules, FlatRules as FlatSchema, RulesDocument } from './rules-schema.js';
 
 /** Largest document, in UTF-8 bytes of JSON or of the text as written. */
@@ -118,7 +119,7 @@ function fromFlat(flat: FlatRules): RulesDocument {
 
 /** Rules that concern two places of the document. */
 function crossCheck(document: RulesDocument, flat: boolean): Problem[] {
-  const { policies = {}, channels = {}, receivers = {}, routes = [] } = document;
+  const { channels = {}, receivers = {}, routes = [] } = document;
   const names = Object.keys(channels);
   if (flat) {
     return names.flatMap((name) => {
@@ -140,9 +141,14 @@ function crossCheck(document: RulesDocument, flat: boolean): Problem[] {
       return [];
     }),
     ...Object.entries(channels).flatMap(([name, { policy }]) =>
-      policy === undefined || Object.hasOwn(policies, policy)
+      policy === undefined || namedPolicy(document, policy) !== undefined
         ? []
-        : [problemAt(['channels', name, 'policy'], `policy must be one of those under policies, got ${show(policy)}`)],
+        : [
+            problemAt(
+              ['channels', name, 'policy'],
+              `policy must be one of those under policies or a preset (${PRESET_NAMES.join(', ')}), got ${show(policy)}`,
+            ),
+          ],
     ),
     ...policyRules(document).flatMap(([path, rule]) => blockProblem(path, rule)),
     ...checkCombinations(document),
