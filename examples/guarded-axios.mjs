@@ -3,7 +3,7 @@
 //   npm install fuseline axios
 //   const pay = guardAxios(axios.create({ baseURL: 'https://…' }), fuse, { channel: 'ALIPAY', timeout: 3_000 });
 import axios from 'axios';
-import { speaksForTheChannel } from './guarded-fetch.mjs';
+import { codeOf, speaksForTheChannel } from './guarded-fetch.mjs';
 
 /** `channel`: a name, or a function of the request's config. Works below interceptors, so what they change or retry is seen call by call. */
 export function guardAxios(instance, fuse, { channel, timeout = 5_000 }) {
@@ -14,7 +14,7 @@ export function guardAxios(instance, fuse, { channel, timeout = 5_000 }) {
       success: (answer) => speaksForTheChannel(answer.response.status),
       // What the caller broke off does not blame the channel; axios has a name of its own for it.
       code: (end) => {
-        if (end.result) return `HTTP_${end.result.response.status}`;
+        if (end.result) return codeOf(end.result.response.status);
         return axios.isCancel(end.error) ? 'CLIENT_CANCELLED' : end.error?.code;
       },
       timeout,

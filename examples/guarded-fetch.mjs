@@ -11,13 +11,16 @@
  */
 export const speaksForTheChannel = (status) => status < 500 && status !== 429;
 
+/** What people see beside a failure. */
+export const codeOf = (status) => (status < 400 ? undefined : `HTTP_${status}`);
+
 /** No answer at all (refused, reset, no such host) is a failure by itself: fetch throws. The body may be read after the guard is done. */
 export function guardFetch(fuse, { timeout = 5_000, fallback } = {}) {
   return (channel, url, init = {}) =>
     fuse.guard(channel, ({ signal }) => fetch(url, { ...init, signal: either(init.signal, signal) }), {
       success: ({ status }) => speaksForTheChannel(status),
       // fetch hides why it failed in the cause: ECONNREFUSED tells people more than TypeError.
-      code: ({ result, error }) => (result ? `HTTP_${result.status}` : error?.cause?.code),
+      code: ({ result, error }) => (result ? codeOf(result.status) : error?.cause?.code),
       timeout,
       fallback,
     });

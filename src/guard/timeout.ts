@@ -41,7 +41,6 @@ export function withinTimeout<T>(
     let lastLook: NodeJS.Immediate | undefined;
     const expire = () => {
       const error = new ChannelTimeoutError(channel, timeoutMs);
-      // First, so that a function that throws something of its own when it is broken off cannot take the place of the timeout.
       reject(error);
       call.abort(error);
     };

@@ -41,7 +41,7 @@ export type FakeFuseline<Channel extends string = string> = Fuseline<Channel> & 
 };
 
 /**
- * For the tests of services that use Fuseline: the same type as `createFuseline` gives, no Redis, no timers.
+ * For the tests of services that use Fuseline: the same type as `createFuseline` gives, no Redis, no timers but that of a guard's `timeout`.
  *
  * @throws {Error} the rules are refused; the message names each item
  */
