@@ -1,18 +1,19 @@
-// `npm run bench [throughput|latency|cost|guard|replay|kafka …]`: measures what the README promises, and exits 1 with the numbers where a promise is
-// broken. Kafka needs Java, so it runs only when it is named.
+// `npm run bench [throughput|latency|cost|guard|replay|judgement|kafka …]`: measures what the README promises, and exits 1 with the numbers where a
+// promise is broken. Kafka needs Java, so it runs only when it is named.
 
 import { startRedis } from '../deploy/local/redis-server.mjs';
 import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
 import { cost } from './cost.mjs';
 import { machine } from './figures.mjs';
 import { guard } from './guard.mjs';
+import { judgement } from './judgement.mjs';
 import { kafka } from './kafka.mjs';
 import { latency } from './latency.mjs';
 import { replay } from './replay.mjs';
 import { throughput } from './throughput.mjs';
 
-const benchmarks = { throughput, latency, cost, guard, replay, kafka };
-const usual = ['throughput', 'latency', 'cost', 'guard', 'replay'];
+const benchmarks = { throughput, latency, cost, guard, replay, judgement, kafka };
+const usual = ['throughput', 'latency', 'cost', 'guard', 'replay', 'judgement'];
 
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith('-'));
 const unknown = wanted.find((name) => !Object.hasOwn(benchmarks, name));
