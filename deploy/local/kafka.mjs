@@ -56,13 +56,14 @@ export async function openKafka() {
  * @param {string} [options.dir] a folder that outlives the broker, for a restart with data; default: a temporary one
  * @param {Record<string, number>} [options.listeners] ports beside the plain one, by protocol: `{ SASL_SSL: 9093 }`
  * @param {Record<string, string>} [options.properties] of the broker; they win over ours
+ * @param {string[]} [options.scram] users that its data begin with: `SCRAM-SHA-256=[name=ann,password=…]`
  * @returns {Promise<RunningKafka & Started>}
  */
-export async function startKafka({ port, dir, listeners = {}, properties = {} } = {}) {
+export async function startKafka({ port, dir, listeners = {}, properties = {}, scram = [] } = {}) {
   const kafka = await findKafka();
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce(kafka, { port: port ?? (await freePort()), dir, listeners, properties });
+      return await startOnce(kafka, { port: port ?? (await freePort()), dir, listeners, properties, scram });
     } catch (error) {
       // Between finding a free port and binding it somebody else may take it.
       if (attempt === 5 || !/Address already in use|BindException/.test(error.message)) throw error;
@@ -72,10 +73,10 @@ export async function startKafka({ port, dir, listeners = {}, properties = {} } 
 
 /**
  * @param {import('./find-kafka.mjs').KafkaInstallation} kafka
- * @param {{ port: number, dir?: string, listeners: Record<string, number>, properties: Record<string, string> }} options
+ * @param {{ port: number, dir?: string, listeners: Record<string, number>, properties: Record<string, string>, scram: string[] }} options
  * @returns {Promise<RunningKafka & Started>}
  */
-async function startOnce({ java, classPath }, { port, dir, listeners, properties }) {
+async function startOnce({ java, classPath }, { port, dir, listeners, properties, scram }) {
   const folder = dir ?? (await mkdtemp(join(tmpdir(), 'fuseline-kafka-')));
   const settings = join(folder, 'server.properties');
   const data = join(folder, 'data');
@@ -93,6 +94,7 @@ async function startOnce({ java, classPath }, { port, dir, listeners, properties
       `--cluster-id=${id}`,
       '-c',
       settings,
+      ...scram.map((user) => `--add-scram=${user}`),
     ];
     const { code, text } = await run(java, format);
     if (code !== 0) {
