@@ -22,8 +22,13 @@ local forgotten = job.block > channel.epoch
 due()
 if forgotten and real.state == 'closed' and keyEnds == -2 then
   channel.epoch = math.max(channel.epoch, job.block)
-  real.state, real.since, real.ends, real.block, real.incident, real.trips, real.blockedAt =
-    'open', job.since, job.ends, job.block, job.incident, job.trips, job.since
+  real.state, real.since, real.ends, real.block, real.blockedAt = 'open', job.since, job.ends, job.block, job.since
+  if job.incident == '' then
+    -- The third party had asked to wait: no incident, so nobody was told, and a watch that may still run goes on.
+    real.reason = PAUSED
+  else
+    real.incident, real.trips, real.reason = job.incident, job.trips, ''
+  end
   close(real, math.min(now, job.ends), 'state lost')
   due()
 end
