@@ -1,5 +1,6 @@
 import type { Policy } from '../domain/policy.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
+import type { RulesDocument } from '../domain/rules-schema.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { getRules } from '../rules/store.js';
@@ -13,6 +14,8 @@ export type RulesInForce = {
   readonly empty: boolean;
   /** Why the document under `fuseline:config` is refused. The policies are then the defaults. */
   readonly refused?: string;
+  /** Empty if it is refused. */
+  readonly document: RulesDocument;
   policyFor(channel: string): Policy;
   minVisible(group: string): number;
   /** Named without a glob, in the order of the document. */
@@ -37,6 +40,7 @@ function asInForce(rules: Rules): RulesInForce {
   return {
     version,
     empty,
+    document,
     policyFor: (channel) => rules.policyFor(channel),
     minVisible: (group) => rules.minVisible(group),
     namedChannels: () => rules.namedChannels,

@@ -1,6 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { RULES_MAX_BYTES } from '../domain/rules.js';
 import type { Problem } from '../domain/rules-problems.js';
 import { Keys } from '../redis/keys.js';
 import { maskSecrets, type RulesChange } from '../rules/diff.js';
@@ -17,6 +16,8 @@ import { defaultActor, textArgument, wholeArgument } from './arguments.js';
 import { CliError } from './failure.js';
 import { bold, localTime, note, plain, print, printJson, table } from './output.js';
 import { answered, withConnections } from './redis.js';
+import { addExplain } from './rules-explain.js';
+import { readText, refuse } from './rules-file.js';
 import { rulesTemplate } from './rules-template.js';
 import { settingsOf } from './settings.js';
 
@@ -131,6 +132,8 @@ export function addRules(program: Command): void {
         rollbackRules(store, { ...request, toVersion }),
       );
     });
+
+  addExplain(rules);
 }
 
 type Request = { expectedVersion: number; actor: string; confirmEmpty: boolean };
@@ -179,12 +182,6 @@ function showChange({ path, before, after }: RulesChange): string {
   return `${bold(plain(path) || 'rules')}: ${show(before)} -> ${show(after)}`;
 }
 
-/** A line for each problem. @throws {CliError} always */
-function refuse(what: string, problems: readonly Problem[]): never {
-  const lines = problems.map(({ path, message }) => `${what}: ${path === '' ? message : `${path}: ${message}`}`);
-  throw new CliError(lines.join('\n'));
-}
-
 function warn(what: string, warnings: readonly Problem[]): void {
   for (const { path, message } of warnings) note(`warning: ${what}: ${path === '' ? message : `${path}: ${message}`}`);
 }
@@ -198,23 +195,6 @@ function refuseMasked(file: string, text: string): void {
       throw new CliError(
         `${file}: receivers.${name} holds a masked secret (***): nothing was changed; write the secret, or a reference such as env:NAME`,
       );
-  }
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    if (file !== '-') return await readFile(file, 'utf8');
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of process.stdin) {
-      bytes += (chunk as Buffer).length;
-      if (bytes > RULES_MAX_BYTES) throw new CliError(`standard input has more than ${RULES_MAX_BYTES} bytes`);
-      chunks.push(chunk as Buffer);
-    }
-    return Buffer.concat(chunks).toString('utf8');
-  } catch (error) {
-    if (error instanceof CliError) throw error;
-    throw new CliError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`);
   }
 }
 
