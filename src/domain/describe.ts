@@ -1,5 +1,5 @@
 import { formatDuration } from './duration.js';
-import type { Policy, SlowCalls } from './policy.js';
+import { DEFAULT_POLICY, type Policy, type SlowCalls } from './policy.js';
 import type { PolicyRule } from './policy-schema.js';
 import { formatFalseBlocks } from './window/sequential-test.js';
 
@@ -13,6 +13,7 @@ type Described = PolicyRule &
  */
 export function describePolicy(policy: Policy): Described {
   const { forMs, growth, maxMs } = policy.block;
+  const isPlain = growth === 1 && maxMs === Math.max(DEFAULT_POLICY.block.maxMs, forMs);
   const { codes, slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit, group } = policy;
   const beyond = {
     codes: codes && { success: [...codes.success], failure: [...codes.failure] },
@@ -25,7 +26,7 @@ export function describePolicy(policy: Policy): Described {
     mode: policy.mode,
     window: describeWindow(policy.window),
     successRate: policy.successRate / 100,
-    block: growth === 1 ? formatDuration(forMs) : { for: formatDuration(forMs), growth, max: formatDuration(maxMs) },
+    block: isPlain ? formatDuration(forMs) : { for: formatDuration(forMs), growth, max: formatDuration(maxMs) },
     hold: formatDuration(policy.holdMs),
     ignore: [...policy.ignore],
     ...Object.fromEntries(Object.entries(beyond).filter(([, value]) => value !== undefined)),

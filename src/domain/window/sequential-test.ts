@@ -24,10 +24,11 @@ export function parseFalseBlocks(text: string): number | undefined {
   return share >= 1e-9 && share <= 0.01 ? share : undefined;
 }
 
-/** The text that {@link parseFalseBlocks} reads back. @param share false blocks per call */
+/** The text that {@link parseFalseBlocks} reads back, to the last bit, if such a text was where it came from. @param share false blocks per call */
 export function formatFalseBlocks(share: number): string {
-  const [name, calls] = Object.entries(PER).find(([, calls]) => share * calls >= 1) ?? ['billion', PER.billion];
-  return `${Number((share * calls).toFixed(3))} per ${name}`;
+  const texts = Object.entries(PER).map(([name, calls]) => `${Number((share * calls).toFixed(3))} per ${name}`);
+  const exact = texts.filter((text) => parseFalseBlocks(text) === share);
+  return exact.find((text) => !text.startsWith('0.')) ?? exact[0] ?? texts.at(-1)!;
 }
 
 const made = new Map<string, SequentialTest>();
