@@ -51,7 +51,7 @@ function summary(one: RuleSetReport): string[] {
     bold(plain(one.name)),
     incidents === 0
       ? '  nothing would have been blocked'
-      : `  ${many(incidents, 'incident')} on ${many(one.channels.filter((row) => row.blocks > 0).length, 'channel')}, ${many(blocks, 'block')} (${many(relapses, 'relapse')}), hidden for ${roughly(one.blockedMs)} in all`,
+      : `  ${many(incidents, 'incident')} on ${many(one.channels.filter((row) => row.blocks > 0).length, 'channel')}, ${many(blocks, 'block')} (${many(relapses, 'relapse')}), ${roughly(one.blockedMs)} in all`,
     `  during blocks came ${many(calls, 'call')}: ${many(failures, 'failure')} that would not have reached users, ${many(calls - failures, 'success', 'successes')} that another channel would have had`,
     `  ${told.map(([name, n]) => `${NAMES[name] ?? name} ${whole(n)}`).join(', ')}`,
     ...(one.pauses.times > 0

@@ -18,14 +18,20 @@ const FIELDS = Object.keys(Outcome.shape) as (keyof Outcome)[];
  * program had put into it is left out: nothing judges it, and nobody has looked whether it may be kept.
  */
 export function recordedLine(outcome: Outcome, arrivalMs: number, place?: Place): string {
-  const line: Record<string, unknown> = { arrivalMs };
-  if (place !== undefined) {
-    line.partition = place.partition;
-    line.position = place.position;
+  // By hand: `JSON.stringify` of an object made for it takes three times as long, in the thread that judges.
+  let line = `{"arrivalMs":${arrivalMs}`;
+  if (place !== undefined) line += `,"partition":${quoted(place.partition)},"position":${quoted(place.position)}`;
+  for (const field of FIELDS) {
+    const value = outcome[field];
+    // `1e999` is JSON, and what it becomes is not.
+    if (value === undefined || value === Number.POSITIVE_INFINITY || value === Number.NEGATIVE_INFINITY) continue;
+    line += `,"${field}":${typeof value === 'string' ? quoted(value) : value}`;
   }
-  for (const field of FIELDS) if (outcome[field] !== undefined) line[field] = outcome[field];
-  return `${JSON.stringify(line)}\n`;
+  return `${line}}\n`;
 }
+
+const PLAIN = /^[ !#-[\]-~]*$/;
+const quoted = (text: string) => (PLAIN.test(text) ? `"${text}"` : JSON.stringify(text));
 
 /**
  * Reads one line of a recording, or of any file of outcomes: its time is `arrivalMs`, or else `at`. Never throws; the reason names the

@@ -14,12 +14,12 @@ export type RecorderEvents = {
 };
 
 /** Lines that wait for the disk, in characters. Beyond it they are dropped, never waited for. */
-const WAITING_MOST = 8 * 1024 * 1024;
+const WAITING_MOST = 16 * 1024 * 1024;
 const WRITE_AFTER_MS = 100;
 const AGAIN_AFTER_MS = 5_000;
 const CLOSE_WITHIN_MS = 2_000;
-/** Written at once: less than any bound a file may have. */
-export const PIECE_BYTES = 65_536;
+/** Written at once, if a file may hold twice as much. */
+const PIECE_BYTES = 1024 * 1024;
 
 /**
  * Keeps lines in a file beside something that must not wait for it: `add` returns at once, whatever the disk does. What it cannot keep
@@ -28,6 +28,7 @@ export const PIECE_BYTES = 65_536;
 export class Recorder {
   readonly #file: RotatingFile;
   readonly #events: RecorderEvents;
+  readonly #pieceBytes: number;
   #waiting: string[] = [];
   #waitingLength = 0;
   #writing: Promise<void> | undefined;
@@ -37,6 +38,7 @@ export class Recorder {
   constructor(options: RotatingFileOptions & RecorderEvents) {
     this.#file = new RotatingFile(options);
     this.#events = options;
+    this.#pieceBytes = Math.min(PIECE_BYTES, Math.floor(options.maxBytes / 2));
   }
 
   /** So much waits already that lines would be dropped: making them is not worth the while. */
@@ -44,7 +46,7 @@ export class Recorder {
     return this.#waitingLength >= WAITING_MOST;
   }
 
-  /** @param line its end included, shorter than {@link PIECE_BYTES} */
+  /** @param line its end included, shorter than half of what a file may hold */
   add(line: string): void {
     if (this.isFull) {
       this.drop(1);
@@ -99,7 +101,7 @@ export class Recorder {
     let from = 0;
     try {
       while (from < lines.length) {
-        const { text, bytes, to } = pieceOf(lines, from);
+        const { text, bytes, to } = pieceOf(lines, from, this.#pieceBytes);
         await this.#file.append(text, bytes);
         this.#waitingLength -= text.length;
         this.#events.onWritten?.(to - from);
@@ -118,12 +120,12 @@ export class Recorder {
   }
 }
 
-function pieceOf(lines: readonly string[], from: number): { text: string; bytes: number; to: number } {
+function pieceOf(lines: readonly string[], from: number, most: number): { text: string; bytes: number; to: number } {
   let bytes = 0;
   let to = from;
   while (to < lines.length) {
     const length = Buffer.byteLength(lines[to]!);
-    if (to > from && bytes + length > PIECE_BYTES) break;
+    if (to > from && bytes + length > most) break;
     bytes += length;
     to += 1;
   }

@@ -11,13 +11,10 @@ export type RotatingFileOptions = {
 
 /** Nobody but its owner reads what users' calls ended like. */
 const MODE = 0o600;
+const NEWLINE = 0x0a;
 /** A pipe or a device in place of the file must not hold the process, nor a link lead it to another file. */
 const FLAGS =
-  constants.O_WRONLY |
-  constants.O_APPEND |
-  constants.O_CREAT |
-  (constants.O_NOFOLLOW ?? 0) |
-  (constants.O_NONBLOCK ?? 0);
+  constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
  * A file that is only appended to and put aside when it is full. The disk is asked for its size each time, so processes that share one
@@ -26,7 +23,7 @@ const FLAGS =
 export class RotatingFile {
   readonly #options: RotatingFileOptions;
   #handle: FileHandle | undefined;
-  /** The last write may have ended within a line. */
+  /** What the file holds may end within a line. */
   #torn = false;
 
   constructor(options: RotatingFileOptions) {
@@ -57,7 +54,7 @@ export class RotatingFile {
   async #ready(bytes: number): Promise<FileHandle> {
     const { path, maxBytes } = this.#options;
     for (;;) {
-      this.#handle ??= await openOwn(path);
+      this.#handle ??= await this.#open(path);
       const { size, nlink, ino } = await this.#handle.stat();
       if (nlink > 0 && (size === 0 || size + bytes <= maxBytes)) return this.#handle;
       const isCurrent = await stat(path).then(
@@ -66,6 +63,20 @@ export class RotatingFile {
       );
       await this.close();
       if (isCurrent) await this.#turn();
+    }
+  }
+
+  /** A process that was killed may have left half a line. */
+  async #open(path: string): Promise<FileHandle> {
+    const handle = await openOwn(path);
+    try {
+      const { size } = await handle.stat();
+      const last = size === 0 ? undefined : await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+      this.#torn = last !== undefined && last.buffer[0] !== NEWLINE;
+      return handle;
+    } catch (error) {
+      await handle.close();
+      throw error;
     }
   }
 

@@ -62,6 +62,11 @@ export class CannotRead extends Error {
   override readonly name = 'CannotRead';
 }
 
+/** As many as an entry of a log may carry. */
+const OUTCOMES_MOST = 1_000;
+/** Parts of what arrived together are judged as the whole would have been; where a day is all that times say, the whole is a file. */
+const ENTRIES_MOST = 2_000;
+
 /**
  * Puts entries that arrived together together, and hands them over as batches. Each batch has one arrival, because that is the instant at
  * which it is judged; and positions that ascend, because a fence knows a batch by them.
@@ -80,11 +85,13 @@ export class Batches {
     if (last !== undefined) {
       const together =
         entry.arrivalMs === last.arrivalMs && entry.source === last.source && entry.partition === last.partition;
-      if (together && entry.position === last.position) {
+      const fits = last.outcomes.length < OUTCOMES_MOST;
+      if (together && entry.position === last.position && fits) {
         last.outcomes.push(...entry.outcomes);
         return;
       }
-      if (!together || !ascends(last.position, entry.position)) this.end();
+      const full = this.#entries.length >= ENTRIES_MOST;
+      if (!together || full || !ascends(last.position, entry.position)) this.end();
     }
     this.#entries.push(entry);
     this.#last = entry;

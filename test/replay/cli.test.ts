@@ -35,7 +35,7 @@ it('tells people what rules would have blocked, when, why, and what it would hav
   expect({ code, err }).toEqual({ code: 0, err: '' });
   expect(out).toMatch(/^23 outcomes, .* \(2h 0m\)|^23 outcomes, .* \(2h\)/m);
   expect(out).toContain('judged as if every channel had mode on');
-  expect(out).toContain('2 incidents on 2 channels, 2 blocks (0 relapses), hidden for 1h in all');
+  expect(out).toContain('2 incidents on 2 channels, 2 blocks (0 relapses), 1h in all');
   expect(out).toContain('during blocks came 13 calls: 12 failures that would not have reached users, 1 success that');
   expect(out).toMatch(/^B +observe +16 +15 \(93.75 %\) +1 +1 +30m +12 +11$/m);
   expect(out).toMatch(

@@ -86,6 +86,20 @@ it('takes lines of one entry for one entry, and an entry that was read twice for
   expect(replayOf(rewound, USUAL).dispositions).toMatchObject({ counted: 2, duplicate: 2 });
 });
 
+it('judges what a file dates to one instant in parts, as it would have judged the whole', () => {
+  const past = Array.from({ length: 5_000 }, (_, i): Past => ({ channel: `c${i % 3}`, success: i % 50 !== 0, at: 0 }));
+  const lax = { mode: 'on', defaults: { window: 100, successRate: 10 } };
+  const { dispositions } = replayOf(past, lax);
+  expect(dispositions.counted + dispositions.healthy).toBe(5_000);
+  const [never] = [
+    replayOf(
+      past.map((one) => ({ ...one, position: '1' })),
+      lax,
+    ),
+  ];
+  expect(never.dispositions.duplicate).toBe(4_000);
+});
+
 it('judges observe and off as on, unless it is told to take modes as they are written', () => {
   const document = { ...USUAL, mode: 'observe', channels: { B: { mode: 'off' } } };
   const past = [...failing('A', 0, 6), ...failing('B', 0, 6)];

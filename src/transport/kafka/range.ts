@@ -72,16 +72,21 @@ async function consume(
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     for (const queue of queues.values()) queue.fail(payload.error);
   });
-  await consumer.connect();
-  await consumer.subscribe({ topics: [topic], fromBeginning: true });
-  await consumer.run({
-    autoCommit: false,
-    eachBatchAutoResolve: false,
-    eachBatch: async (payload) => queues.get(payload.batch.partition)?.take(payload),
-  });
-  for (const [partition, { bounds }] of queues) {
-    if (bounds.from < bounds.to) consumer.seek({ topic, partition, offset: String(bounds.from) });
-    else consumer.pause([{ topic, partitions: [partition] }]);
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [topic], fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      eachBatch: async (payload) => queues.get(payload.batch.partition)?.take(payload),
+    });
+    for (const [partition, { bounds }] of queues) {
+      if (bounds.from < bounds.to) consumer.seek({ topic, partition, offset: String(bounds.from) });
+      else consumer.pause([{ topic, partitions: [partition] }]);
+    }
+  } catch (error) {
+    await consumer.disconnect().catch(() => {});
+    throw error;
   }
   return consumer;
 }
