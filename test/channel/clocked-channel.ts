@@ -84,9 +84,10 @@ export class ClockedChannel {
 
   async #run(name: string, now: number, args: (string | number)[]): Promise<ScriptReply> {
     await this.expire(now);
-    const clock = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
-    const source = loadScript(name).source.replaceAll("redis.call('TIME')", clock);
-    return (await this.#client.eval(source, this.#keys.length, ...this.#keys, ...args)) as ScriptReply;
+    // By argument, so that the source stays the same: a server keeps every source that it ever compiled.
+    const source = loadScript(name).source.replaceAll("redis.call('TIME')", '{ ARGV[#ARGV - 1], ARGV[#ARGV] }');
+    const clock = [Math.floor(now / 1_000), (now % 1_000) * 1_000];
+    return (await this.#client.eval(source, this.#keys.length, ...this.#keys, ...args, ...clock)) as ScriptReply;
   }
 }
 

@@ -4,6 +4,7 @@ import type { ChannelBatch, RecordResult } from '../../src/domain/batch.js';
 import { ChannelModel } from '../../src/domain/channel-model.js';
 import type { Policy } from '../../src/domain/policy.js';
 import type { Transition } from '../../src/domain/transition.js';
+import { groupBatch } from '../../src/intake/group.js';
 import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
 import { type ChannelKeys, Keys } from '../../src/redis/keys.js';
 import { sharedRedisUrl, uniquePrefix } from '../support/redis.js';
@@ -17,36 +18,53 @@ export const START = Math.floor(Date.now() / 1000) * 1000 + 365 * 86_400_000;
 export const C10 = policyOf({});
 
 export type PolicyInput = { mode?: Policy['mode']; size?: number; rate?: number; forMs?: number } & Partial<
-  Pick<Policy, 'holdMs' | 'ignore' | 'window'> & Policy['block']
+  Omit<Policy, 'mode' | 'successRate' | 'block'> & Policy['block']
 >;
 
 /** `rate` in percent. */
 export function policyOf(input: PolicyInput): Policy {
-  const { mode = 'on', size = 10, rate = 80, forMs = 60_000, growth = 1, maxMs = 600_000, holdMs = 60_000 } = input;
+  const { mode = 'on', size = 10, rate = 80, forMs = 60_000, growth = 1, maxMs = 600_000, ...rest } = input;
   return {
-    mode,
-    window: input.window ?? { kind: 'count', size },
-    successRate: Math.round(rate * 100),
-    block: { forMs, growth, maxMs },
-    holdMs,
-    ignore: input.ignore ?? [],
+    ...{ mode, window: { kind: 'count', size }, holdMs: 60_000, ignore: [] },
+    ...{ successRate: Math.round(rate * 100), block: { forMs, growth, maxMs } },
+    ...rest,
   };
 }
 
-export type BatchInput = { partition?: string; arrivalMs?: number; ago?: number; duration?: number };
+export type BatchInput = {
+  partition?: string;
+  arrivalMs?: number;
+  ago?: number;
+  duration?: number;
+  source?: string;
+  retryAfterMs?: number;
+};
+const RESULTS: Readonly<Record<string, string>> = { F: '0', S: '1', L: '3', W: '4' };
 let positions = 0;
 
-/** `'FFS'`: two failures and a success, an entry each, at positions never used before. */
+/**
+ * `'FFS'`: two failures and a success, an entry each, at positions never used before. `L`: a slow success, `W`: the third party asked to
+ * wait; both only under policies that look at them.
+ */
 export function batchOf(story: string, input: BatchInput = {}): ChannelBatch {
-  const { partition = 'test/log/0/0', arrivalMs = 0, ago = 0, duration = 0 } = input;
+  const { partition = 'test/log/0/0', arrivalMs = 0, ago = 0, duration = 0, source, retryAfterMs } = input;
   const outcomes = [...story];
   return {
     partition,
-    results: outcomes.map((one) => (one === 'F' ? '0' : '1')).join(''),
+    results: outcomes.map((one) => RESULTS[one]).join(''),
     entries: outcomes.map(() => [String(++positions), arrivalMs, 1] as const),
     times: ago === 0 && duration === 0 ? [] : outcomes.flatMap(() => [ago, duration]),
-    evidence: outcomes.filter((one) => one === 'F').map((_, i) => JSON.stringify({ at: i, code: `E${i}` })),
+    evidence: outcomes
+      .filter((one) => one !== 'S')
+      .map((_, i) => JSON.stringify({ at: i, code: `E${i}`, source, retryAfterMs })),
   };
+}
+
+/** Outcomes of one entry as a worker classifies them under the policy; `undefined`: none of them is judged. */
+export function judged(policy: Policy, outcomes: readonly object[], position = '1'): ChannelBatch | undefined {
+  const entry = { position, arrivalMs: 0, outcomes: outcomes.map((one) => ({ channel: 'C', ...one })), raw: () => '' };
+  const grouping = { policyFor: () => policy, admits: () => true, logClockLeadMs: 0 };
+  return groupBatch({ partition: 'test/log/0/0', entries: [entry] }, grouping).channels.get('C');
 }
 
 export type Bench = { url: string; client: RedisClient; keys: Keys; open(): Promise<RedisClient> };
