@@ -29,7 +29,7 @@ if action == 'block' then
   end
   if real.state == 'open' then
     ends = ends or now + blockLength(real.trips)
-    keyEnds, channel.keyUntil, channel.key = ends, ends, 'set'
+    keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
     moveEnd(ends, 'manual', hand)
   else
     open(real, now, 'manual', ends, nil, hand)
@@ -39,10 +39,10 @@ elseif action == 'unblock' then
     -- What was counted before must not tip the scales when judging resumes.
     channel.forced, channel.dirty, channel.clearWindow = now + length, true, true
   end
-  if real.state == 'open' then close(real, now, 'manual', hand) end
+  if real.state ~= 'closed' then close(real, now, 'manual', hand) end
 end
 
 local outbox = save()
-local reply = { channel.pushed, nextDue(), now, real.state == 'open' and 1 or 0, int(real.ends) }
+local reply = { channel.pushed, nextDue(), now, real.state ~= 'closed' and 1 or 0, int(real.ends) }
 for _, text in ipairs(outbox) do reply[#reply + 1] = text end
 return reply

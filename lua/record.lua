@@ -27,7 +27,7 @@ if present == 0 and not string.find(results, BAD, 1, plain) and not string.find(
   local quiet = true
   for i = 1, #stored, 2 do
     local name = stored[i]
-    if (name == 'state' or name == 'shadow.state') and stored[i + 1] ~= 'closed' then quiet = false end
+    if (name == 'state' or name == 'shadow.state') and stored[i + 1] ~= 'closed' or name == 'level' and stored[i + 1] ~= '' then quiet = false end
   end
   if quiet then return 0 end
 end
@@ -61,6 +61,8 @@ else
   local since = math.max(lane.since, real.since, channel.forced)
   local at = 0
   fence:startRun(since, window:isOpen() or not window.forgetful)
+  -- A window that expired took the reason for the level with it.
+  if channel.level ~= '' and (not also.levels or (window.forgetful and not window:isOpen())) then changeLevel('') end
 
   local times
   local function timesOf(i)
@@ -90,6 +92,32 @@ else
     window:clear()
   end
 
+  -- Each level has a line; it is left only some way above it, so that a rate which wavers makes one change.
+  local function followLevel(failed)
+    if lane == shadow or lane.state ~= 'closed' then return end
+    local level = levelOf(window, channel.level)
+    if level == channel.level then return end
+    local recorded = window:recorded()
+    changeLevel(level, {
+      size = int(window:total()), recorded = int(recorded), succeeded = int(recorded - badIn(window)),
+      evidence = failed and evidence:latest() or nil,
+    })
+  end
+
+  -- Half-open: good outcomes close the channel, a bad one blocks it again, longer.
+  local function try(result, failure)
+    if result == '0' or (result == '3' and also.slow == 'failure') then
+      fence:opens(partition)
+      evidence:restart()
+      evidence:add(failure)
+      open(lane, now, 'half-open-failure', nil, { evidence = evidence:latest() })
+    elseif result ~= '4' then
+      gain(now)
+      -- What is left of the batch began before the channel was closed.
+      if lane.state == 'closed' then since = now end
+    end
+  end
+
   local function judge(result, position, arrival, ago, duration, failure)
     local ends = math.floor(arrival - ago)
     local success, waits = result == '1' or result == '2', result == '4'
@@ -104,6 +132,9 @@ else
     elseif window.forgetful and success and window:isOpen() and fence.by ~= '' and fence.by ~= partition and (result == '2' or arrival <= fence.at) then
       -- Another partition opened this window: its replayed successes, once dropped on the fast path, must not dilute it.
       count.late = count.late + 1
+    elseif lane.state == 'half-open' then
+      count.counted = count.counted + 1
+      try(result, failure)
     elseif waits then
       count.counted = count.counted + 1
       local text = evidence:text(failure)
@@ -127,6 +158,7 @@ else
       if also.maxRun then fence:count(result == '0' or (result == '3' and also.slow == 'failure')) end
       local reason = not success and whyBlocked(window, fence.run)
       if reason then trip(reason) end
+      if also.levels then followLevel(not success) end
     end
   end
 
@@ -154,7 +186,8 @@ else
     local i, covered, last = at + 1, at + known, at + outcomes
     while i <= last do
       local run = 0
-      if timely and i > covered and lane.state ~= 'open' and not window:isOpen() then
+      timely = timely and earliest > since -- which moves where half-open ends
+      if timely and i > covered and lane.state == 'closed' and not window:isOpen() then
         run = math.min(string.find(results, BAD, i, plain) or last + 1, last + 1) - i
       end
       if run > 0 then
@@ -184,7 +217,7 @@ end
 
 local outbox = save(present)
 local reply = {
-  channel.pushed, real.state == 'open' and 1 or 0, verdict and verdict.recorded or 0, verdict and verdict.succeeded or 0,
+  channel.pushed, real.state ~= 'closed' and 1 or 0, verdict and verdict.recorded or 0, verdict and verdict.succeeded or 0,
   count.counted, count.duplicate, count.late, count.stale, count.blocked, count.overridden, count.clipped, crowded,
 }
 for _, text in ipairs(outbox) do reply[#reply + 1] = text end

@@ -33,6 +33,9 @@ if forgotten and real.state == 'closed' and keyEnds == -2 then
   due()
 end
 
+-- A level lasts as long as the window that gave rise to it.
+if channel.level ~= '' and redis.call('EXISTS', KEYS[1], KEYS[7]) == 0 then changeLevel('') end
+
 local outbox = save()
 local reply = { channel.pushed, nextDue(), now }
 for _, text in ipairs(outbox) do reply[#reply + 1] = text end

@@ -6,7 +6,7 @@
 -- Reply { transitions left, next due in ms (0 plainly closed, -1 unknown), Redis time in ms }
 
 -- Both are read before anything is removed: a wrong type must show first.
-local lanes = redis.call('HMGET', KEYS[2], 'state', 'until', 'hold', 'shadow.state', 'shadow.until', 'shadow.hold')
+local lanes = redis.call('HMGET', KEYS[2], 'state', 'until', 'hold', 'shadow.state', 'shadow.until', 'shadow.hold', 'level')
 local texts = redis.call('LRANGE', KEYS[1], 0, -1)
 
 local announced = {}
@@ -22,7 +22,7 @@ for _, text in ipairs(texts) do
   end
 end
 
-local at = 0
+local at = lanes[7] and lanes[7] ~= '' and -1 or 0
 for i = 1, 4, 3 do
   local mine = 0
   if lanes[i] and lanes[i] ~= 'closed' then mine = tonumber(lanes[i + 1]) or -1 else mine = tonumber(lanes[i + 2] or 0) or 0 end

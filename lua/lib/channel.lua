@@ -36,6 +36,7 @@ local channel = {
   keyUntil = number('keyUntil'), -- the end that we gave the block key; another one means foreign hands
   last = number('last'),         -- latest planned end of any block: the state outlives the jobs that wait for it
   forced = number('forced'),     -- until then, held open by hand: not judged
+  level = fields.level or '',    -- how far the channel is degraded while it is in use; '' not at all
 }
 
 -- A lane is one run of the state machine. The real one hides the channel; the shadow of mode `observe` only tells.
@@ -44,7 +45,7 @@ local function readLane(prefix)
     prefix = prefix,
     state = fields[prefix .. 'state'] or 'closed',
     since = number(prefix .. 'since'),
-    ends = number(prefix .. 'until'), -- of the block; -1 without end, 0 when not blocked
+    ends = number(prefix .. 'until'), -- of the block, or of half-open; -1 without end, 0 when closed
     hold = number(prefix .. 'hold'),  -- watched until; 0 when not watched
     incident = fields[prefix .. 'incident'] or '',
     trips = number(prefix .. 'trips'),
@@ -53,6 +54,8 @@ local function readLane(prefix)
     reason = fields[prefix .. 'reason'] or '',
     actor = fields[prefix .. 'actor'] or '',
     note = fields[prefix .. 'note'] or '',
+    step = number(prefix .. 'step'), -- of half-open: 0 is the first
+    good = number(prefix .. 'good'), -- outcomes of this step that were good
   }
 end
 local real, shadow = readLane(''), readLane('shadow.')

@@ -1,7 +1,7 @@
 -- Takes every change whose time has come, each as of its own time, and follows foreign hands on the block key.
 
 local function followKey()
-  if real.state == 'open' then
+  if real.state ~= 'closed' then
     if keyEnds ~= -2 and keyEnds ~= channel.keyUntil then
       local ends = keyEnds
       if keyEnds ~= -1 and channel.keyUntil ~= -1 and real.ends ~= -1 then ends = real.ends + keyEnds - channel.keyUntil end
@@ -13,27 +13,51 @@ local function followKey()
   end
 end
 
+-- The end of a block. What begins as of now, not of its own time, cannot be due again at once.
+local function endBlock()
+  if policy.also.manual and real.reason ~= PAUSED then
+    -- Nobody has released it yet: it goes on, and people are reminded.
+    local ends = now + blockLength(real.trips)
+    keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
+    moveEnd(ends, 'awaits-release')
+  elseif policy.also.halfOpen and real.reason ~= PAUSED then
+    tryAgain(real.ends)
+  else
+    close(real, real.ends, 'expired')
+  end
+end
+
+local function endTrial()
+  if policy.also.halfOpen and policy.also.halfOpen.reopen then
+    open(real, now, 'half-open-timeout')
+  else
+    close(real, real.ends, 'half-open-timeout')
+  end
+end
+
 local function due()
-  -- Twice at the most does each lane move: open → closed → held.
+  -- Each lane goes round at the most once: open → half-open → closed → held.
   if real.state == 'closed' and real.hold > 0 and real.hold <= now then held(real) end
   followKey()
-  if real.state == 'open' then
-    if real.ends ~= -1 and real.ends <= now then
-      close(real, real.ends, 'expired')
-    elseif keyEnds == -2 then
+  if real.state ~= 'closed' then
+    local deleted = keyEnds == -2
+    if real.state == 'open' and real.ends ~= -1 and real.ends <= now then
+      endBlock()
+    elseif deleted and not (real.state == 'half-open' and real.ends ~= -1 and real.ends <= now) then
       close(real, now, 'deleted')
     end
+    if real.state == 'half-open' and real.ends ~= -1 and real.ends <= now then endTrial() end
     if real.state == 'closed' and real.hold > 0 and real.hold <= now then held(real) end
   end
   if shadow.state == 'open' and shadow.ends <= now then close(shadow, shadow.ends, 'expired') end
   if shadow.state == 'closed' and shadow.hold > 0 and shadow.hold <= now then held(shadow) end
 end
 
--- When somebody must look at the channel next: 0 never (plainly closed but for its outbox), -1 at a block without end.
+-- When somebody must look at the channel next: 0 never (plainly closed but for its outbox), -1 at a time that nobody knows.
 local function nextDue()
-  local at = 0
+  local at = channel.level ~= '' and -1 or 0
   for _, lane in ipairs({ real, shadow }) do
-    local mine = lane.state == 'open' and lane.ends or lane.hold
+    local mine = lane.state ~= 'closed' and lane.ends or lane.hold
     if mine ~= 0 and (at == 0 or at == -1 or (mine ~= -1 and mine < at)) then at = mine end
   end
   return at

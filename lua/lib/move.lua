@@ -8,16 +8,22 @@ local function nextEpoch()
   return channel.epoch
 end
 
+-- What no hand did, whoever moved the channel last: by kind or by reason. Another program that moves the end of somebody's block does not
+-- do so in that person's name.
+local UNSIGNED = { suspected = true, level = true, external = true, ['awaits-release'] = true }
+
 local function push(kind, lane, from, at, blockedAt, extra)
   local t = {
     v = '1', kind = kind, epoch = int(channel.epoch), at = int(at), from = from, to = lane.state, ['until'] = int(lane.ends),
     reason = lane.reason, incident = lane.incident, trips = int(lane.trips), block = int(lane.block), blockedAt = int(blockedAt),
   }
-  if lane.actor ~= '' and kind ~= 'suspected' then t.actor = lane.actor end
-  if lane.note ~= '' and kind ~= 'suspected' then t.note = lane.note end
+  -- With half-open to come the block key outlives the block.
+  if lane == real and lane.state == 'open' and channel.keyUntil ~= lane.ends then t.keyUntil = int(channel.keyUntil) end
   for name, value in pairs(extra or {}) do t[name] = value end
-  -- Another program that moves the end of somebody's block does not do so in that person's name.
-  if t.reason == 'external' then t.actor, t.note = nil, nil end
+  if not UNSIGNED[kind] and not UNSIGNED[t.reason] then
+    if lane.actor ~= '' then t.actor = lane.actor end
+    if lane.note ~= '' then t.note = lane.note end
+  end
   channel.transitions[#channel.transitions + 1] = cjson.encode(t)
   channel.pushed = channel.pushed + 1
 end
@@ -28,6 +34,7 @@ local function stamp(lane, reason, hand)
   lane.note = hand and hand.note or ''
   -- A shadow that ends after the mode went back to `on` has no say in the window that is judged now.
   if lane == real or policy.mode == 'observe' then channel.clearWindow = true end
+  if lane == real then channel.level = '' end
   return nextEpoch()
 end
 
@@ -36,14 +43,26 @@ local function remember(ends)
   channel.last = math.max(channel.last, ends == -1 and now or ends)
 end
 
+-- Jitter is drawn from the epoch, so that reading a batch again gives the same block.
 local function blockLength(trips)
-  return math.floor(math.min(policy.blockFor * policy.growth ^ (trips - 1), math.max(policy.blockMax, policy.blockFor)))
+  local most = math.max(policy.blockMax, policy.blockFor)
+  local length = math.min(policy.blockFor * policy.growth ^ (trips - 1), most)
+  if policy.also.jitter then
+    local drawn = ((channel.epoch % 1000003) * 7919 + 104729) % 10007 / 10007
+    length = math.min(length * (1 + policy.also.jitter * (2 * drawn - 1)), most)
+  end
+  return math.floor(length)
+end
+
+-- When the block key goes: with half-open, or a release by hand, to come, programs that know only EXISTS stay out meanwhile.
+local function keyEnd(ends)
+  return ends == -1 and -1 or ends + (policy.also.wait or 0)
 end
 
 -- closed → open. `ends`: nil by policy, -1 without end. `extra`: fields of the transition beside the usual ones; `hand`: who and why.
 -- A key that somebody else wrote (`adopted`) stays as it is.
 local function open(lane, at, reason, ends, extra, hand, adopted)
-  local from, relapse = lane.state, lane.hold > 0
+  local from, relapse = lane.state, lane.hold > 0 or lane.state == 'half-open'
   local epoch = stamp(lane, reason, hand)
   lane.trips = relapse and lane.trips + 1 or 1
   if not relapse then lane.incident = int(epoch) end
@@ -55,7 +74,7 @@ local function open(lane, at, reason, ends, extra, hand, adopted)
     if not relapse then push('observed', lane, 'closed', at, at, extra) end
     return
   end
-  if not adopted then keyEnds, channel.key = lane.ends, 'set' end
+  if not adopted then keyEnds, channel.key = keyEnd(lane.ends), 'set' end
   channel.keyUntil = keyEnds
   push(relapse and 'relapsed' or 'blocked', lane, from, at, at, extra)
 end
@@ -72,9 +91,27 @@ local function pause(at, ends, evidence)
   push('paused', real, 'closed', at, at, { incident = '', trips = '0', evidence = evidence })
 end
 
--- open → closed, watched for the hold.
+-- What half-open lets through at a step: a share of users, or so many calls at once.
+local function trial(step)
+  local plan = policy.also.halfOpen
+  local share = plan and plan.steps[step + 1] or 0
+  if share > 0 then return { step = int(step), share = int(share) } end
+  return { step = int(step), permits = int(plan and plan.permits or 1) }
+end
+
+-- open → half-open: the block key stays, with that value.
+local function tryAgain(at)
+  local blockedAt = real.blockedAt
+  remember(at + policy.also.wait)
+  stamp(real, 'expired')
+  real.state, real.since, real.ends, real.step, real.good = 'half-open', at, at + policy.also.wait, 0, 0
+  keyEnds, channel.key, channel.keyUntil = real.ends, 'set', real.ends
+  push('half-open', real, 'open', at, blockedAt, trial(0))
+end
+
+-- open or half-open → closed, watched for the hold.
 local function close(lane, at, reason, hand)
-  local from, blockedAt, paused = lane.state, lane.since, lane.reason == PAUSED
+  local from, blockedAt, paused = lane.state, lane.blockedAt, lane.reason == PAUSED
   remember(lane.ends)
   stamp(lane, paused and reason == 'expired' and 'rate-limit-over' or reason, hand)
   lane.state, lane.since, lane.ends = 'closed', at, 0
@@ -82,6 +119,30 @@ local function close(lane, at, reason, hand)
   if lane == shadow then return end
   keyEnds, channel.key, channel.keyUntil = -2, 'delete', 0
   push(paused and 'resumed' or 'recovered', lane, from, at, blockedAt, paused and NO_INCIDENT or nil)
+end
+
+-- One good outcome in half-open: enough of them lead to the next step, and after the last to closed.
+local function gain(at)
+  local plan = policy.also.halfOpen or { close = 1, steps = {} }
+  real.good, channel.dirty = real.good + 1, true
+  if real.good < plan.close then return end
+  if real.step + 1 >= #plan.steps then return close(real, at, 'half-open-success') end
+  real.step, real.good = real.step + 1, 0
+  nextEpoch()
+  local extra = trial(real.step)
+  extra.reason = 'ramp'
+  push('half-open', real, 'half-open', at, real.blockedAt, extra)
+end
+
+-- The channel in use is degraded, more or less than before. Not a state: the window and `since` stay.
+local function changeLevel(level, extra)
+  local before = channel.level
+  channel.level = level
+  nextEpoch()
+  extra = extra or {}
+  extra.reason, extra.level, extra.before = 'level', level, before
+  if real.hold == 0 then extra.incident = '' end
+  push('level', real, 'closed', now, 0, extra)
 end
 
 -- The channel survived its hold: the incident is over. No change of state, so `since` and the window stay.
@@ -100,5 +161,5 @@ local function moveEnd(ends, reason, hand)
   remember(ends)
   nextEpoch()
   local later = ends == -1 or (before ~= -1 and ends > before)
-  push(later and 'extended' or 'shortened', real, 'open', now, real.since, { reason = reason })
+  push(later and 'extended' or 'shortened', real, real.state, now, real.blockedAt, { reason = reason })
 end

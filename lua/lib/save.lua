@@ -8,6 +8,8 @@ local function saveLane(into, lane)
     state = lane.state, since = int(lane.since), ['until'] = int(lane.ends), hold = int(lane.hold), incident = lane.incident,
     trips = int(lane.trips), block = int(lane.block), blockedAt = int(lane.blockedAt), reason = lane.reason, actor = lane.actor, note = lane.note,
   }
+  -- Only where half-open is known: elsewhere a state stays as small as it was.
+  if lane.state == 'half-open' or fields[lane.prefix .. 'step'] then values.step, values.good = int(lane.step), int(lane.good) end
   for name, value in pairs(values) do
     into[#into + 1] = lane.prefix .. name
     into[#into + 1] = value
@@ -18,6 +20,7 @@ local function saveState()
   local written = {
     'v', '1', 'epoch', int(channel.epoch), 'keyUntil', int(channel.keyUntil), 'last', int(channel.last), 'forced', int(channel.forced),
   }
+  if channel.level ~= '' or fields.level then written[#written + 1], written[#written + 2] = 'level', channel.level end
   saveLane(written, real)
   if shadow.block > 0 then saveLane(written, shadow) end
   redis.call('HSET', KEYS[3], unpack(written))
@@ -35,16 +38,16 @@ end
 local function saveKey()
   if channel.key == 'delete' then
     redis.call('DEL', KEYS[2])
-  elseif channel.key == 'set' and real.ends == -1 then
-    redis.call('SET', KEYS[2], 'open')
+  elseif channel.key == 'set' and keyEnds == -1 then
+    redis.call('SET', KEYS[2], real.state)
   elseif channel.key == 'set' then
-    redis.call('SET', KEYS[2], 'open', 'PXAT', int(real.ends))
+    redis.call('SET', KEYS[2], real.state, 'PXAT', int(keyEnds))
   end
 end
 
 -- Why it is blocked can be asked as long as it is, whoever moved the end; a block without end keeps its evidence without one.
 local function keepEvidence()
-  if real.state == 'open' and real.ends == -1 then
+  if real.state ~= 'closed' and real.ends == -1 then
     redis.call('PERSIST', KEYS[6])
   else
     redis.call('PEXPIREAT', KEYS[6], int(math.max(now + policy.windowTtl, real.ends + 1800000)))

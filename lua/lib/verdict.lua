@@ -2,6 +2,7 @@
 --   slow         'failure': a slow call is one; or a number: the share of slow calls beyond which they block, hundredths of a percent
 --   minFailures  below so many the rate blocks nothing · maxFailures, maxRun: more of them, in the window or in a row, block whatever the rate
 --   minSources   the failures kept as evidence must come from so many sources
+--   levels       [[name, line], …], the lowest line first: degraded so far below it, hundredths of a percent
 --   retryMin, retryMax ms, within which a third party's own wish to wait is followed
 local also = policy.also
 
@@ -26,6 +27,22 @@ local function whyBlocked(window, run)
   -- People want to know what to look for: what tripped it is what there was more of.
   if why and also.slow == 'failure' and window.slow > window.failures then return 'slow-calls' end
   return why
+end
+
+local CLEARANCE = 500 -- hundredths of a percent above its line at which a level is left
+
+-- The level that the window asks for, coming from `current`; '' none. A level that the channel is at, and those less bad, are left only
+-- with clearance.
+local function levelOf(window, current)
+  if not window:isJudged() then return current end
+  local total = window:total()
+  local good = (total - badIn(window)) * 10000
+  local within = false
+  for _, level in ipairs(also.levels) do
+    within = within or level[1] == current
+    if good < (level[2] + (within and CLEARANCE or 0)) * total then return level[1] end
+  end
+  return ''
 end
 
 -- How many sources the texts of evidence name; what names none is one source more.

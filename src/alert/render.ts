@@ -33,6 +33,7 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
     if (value) lines.push({ label: words.label[label], value });
   };
 
+  const isNormal = kind === 'level' && !transition.level;
   say('channel', channel);
   say('state', words.state[kind === 'observed' ? 'observed' : transition.to]);
   say('reason', reason(transition, words));
@@ -46,11 +47,11 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   if (transition.to === 'open') say('next', next(transition, words, time));
   if (kind === 'held')
     say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));
-  else say('incident', oneLine(transition.incident));
+  else if (transition.incident !== '') say('incident', oneLine(transition.incident));
   if (relapse > 0 && kind !== 'held') say('relapse', fill(words.relapse, { relapse }));
 
   return {
-    title: fill(words.title[kind], { channel, relapse }),
+    title: fill(isNormal ? words.normal : words.title[kind], { channel, relapse, level: oneLine(transition.level ?? '') }),
     lines,
     untold: { label: words.label.untold, value: words.untold },
     mention: kind === 'blocked' || kind === 'relapsed',

@@ -31,6 +31,8 @@ export type Words = {
   readonly relapse: string;
   readonly incidentOver: string;
   readonly untold: string;
+  /** Title of a channel that is no longer degraded. */
+  readonly normal: string;
   readonly separator: string;
   readonly unknown: string;
   readonly units: { readonly h: string; readonly min: string; readonly s: string; readonly ms: string };
@@ -66,6 +68,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       shortened: 'The block of {channel} was shortened',
       observed: '{channel} would have been blocked (observe mode)',
       suspected: '{channel} fails from too few sources: it stays in use',
+      level: '{channel} is degraded: {level}',
       floor: 'Group {group} runs out of channels: {shown} is shown although blocked',
     },
     state: {
@@ -80,6 +83,11 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       'too-many-failures': 'too many failures',
       'consecutive-failures': 'too many failures in a row',
       'sequential-test': 'the sequential test says failing',
+      'half-open-success': 'the trial went well',
+      'half-open-failure': 'a call of the trial failed',
+      'half-open-timeout': 'the trial ended with too few calls',
+      'awaits-release': 'it waits for somebody to unblock it',
+      level: 'success rate below the line of this level',
       expired: 'the block ran out',
       deleted: 'the block key was deleted',
       evicted: 'the block key was evicted',
@@ -124,6 +132,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     endless: 'not until somebody unblocks it',
     relapse: 'number {relapse}',
     incidentOver: '{incident}, relapses: {relapses}',
+    normal: '{channel} is no longer degraded',
     untold: 'the news that this block began had not reached you; this message tells both',
     separator: ', ',
     unknown: 'unknown',
@@ -139,6 +148,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       shortened: '{channel} 的熔断已缩短',
       observed: '{channel} 本应熔断（观察模式）',
       suspected: '{channel} 仅个别来源失败，未熔断',
+      level: '{channel} 已降级：{level}',
       floor: '渠道组 {group} 可用渠道不足：{shown} 虽已熔断仍继续展示',
     },
     state: { open: '熔断中', closed: '使用中', 'half-open': '试探中', observed: '使用中（仅观察，未屏蔽）' },
@@ -148,6 +158,11 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       'too-many-failures': '失败次数过多',
       'consecutive-failures': '连续失败次数过多',
       'sequential-test': '序贯检验判定为故障',
+      'half-open-success': '试探成功',
+      'half-open-failure': '试探调用失败',
+      'half-open-timeout': '试探期内调用过少',
+      'awaits-release': '等待人工解除',
+      level: '成功率低于该级别的界线',
       expired: '熔断到期',
       deleted: '熔断键被删除',
       evicted: '熔断键被淘汰',
@@ -192,6 +207,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     endless: '直到有人手动解除',
     relapse: '第 {relapse} 次',
     incidentOver: '{incident}，共复发 {relapses} 次',
+    normal: '{channel} 已不再降级',
     untold: '此前未能通知您熔断开始，本消息一并告知',
     separator: '、',
     unknown: '未知',

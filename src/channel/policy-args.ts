@@ -1,4 +1,4 @@
-import { type Policy, type Window, windowTtlMs } from '../domain/policy.js';
+import { keyGraceMs, type Policy, type Window, windowTtlMs } from '../domain/policy.js';
 
 /** The ten arguments with which every judging script begins; named in `lua/lib/channel.lua`. */
 export function policyArgs(policy: Policy, freshForMs: number): (string | number)[] {
@@ -31,13 +31,24 @@ function windowArg(window: Window): string | number {
   }
 }
 
-/** As `lua/lib/verdict.lua` reads it; empty for a plain policy, which then costs what it always did. */
-function alsoArg({ slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit }: Policy): string {
+/** As `lua/lib/verdict.lua` and `lua/lib/move.lua` read it; empty for a plain policy, which then costs what it always did. */
+function alsoArg(policy: Policy): string {
+  const { slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit, halfOpen, levels } = policy;
   const also = {
     slow: slow && (slow.rate ?? 'failure'),
     ...{ minFailures, maxFailures, maxRun: maxConsecutiveFailures, minSources },
     retryMin: rateLimit?.minMs,
     retryMax: rateLimit?.maxMs,
+    jitter: policy.block.jitter,
+    wait: keyGraceMs(policy) || undefined,
+    manual: policy.isReleasedByHand,
+    halfOpen: halfOpen && {
+      steps: halfOpen.steps,
+      permits: halfOpen.permits,
+      close: halfOpen.close,
+      reopen: halfOpen.reopens,
+    },
+    levels: levels?.map(({ name, line }) => [name, line]),
   };
   const text = JSON.stringify(also);
   return text === '{}' ? '' : text;

@@ -1,34 +1,22 @@
+import {
+  type Decision,
+  type Hand,
+  isHeld,
+  isOver,
+  keyEnd,
+  type Lane,
+  lifeEnd,
+  newLane,
+  PAUSED,
+  RESUMED,
+  type Told,
+  transitionOf,
+  trial,
+} from './lane.js';
 import { blockMs, type Policy } from './policy.js';
 import type { Evidence, State, Transition, TransitionKind } from './transition.js';
 
-const DAY_MS = 86_400_000;
 const NO_INCIDENT = { incident: '', trips: 0 };
-
-/** One run of the state machine. The real lane hides the channel; the shadow of mode `observe` only tells. Times in ms. */
-export type Lane = {
-  readonly shadow: boolean;
-  state: State;
-  since: number;
-  /** End of the block; -1 without end, 0 when not blocked. */
-  ends: number;
-  /** Watched until then; 0 when not watched. */
-  hold: number;
-  incident: string;
-  trips: number;
-  /** Epoch of the last block. */
-  block: number;
-  reason: string;
-};
-
-/** Who does something by hand, and why. */
-export type Hand = { readonly actor: string; readonly note: string };
-
-/** The window that decided a block, as its transition tells it. */
-export type Decision = Pick<Transition, 'size' | 'recorded' | 'succeeded' | 'slow' | 'threshold' | 'evidence'>;
-
-/** Reason of a block that lasts as long as the third party asked for. */
-export const PAUSED = 'rate-limited';
-export const RESUMED = 'rate-limit-over';
 
 /**
  * The states of one channel and every move between them: the twin of `lua/lib/{channel,move,due,save}.lua`. Each move stamps, clears the
@@ -44,6 +32,8 @@ export class Lanes {
   /** Until then held open by hand: not judged. */
   forced = 0;
   epoch = 0;
+  /** How far the channel is degraded while it is in use; '' not at all. */
+  level = '';
   readonly #channel: string;
   readonly #freshForMs: number;
   readonly #clearWindow: () => void;
@@ -64,20 +54,75 @@ export class Lanes {
   /** When somebody must look next: 0 never, -1 unknown (a block without end). */
   nextDue(): number {
     const times = [this.real, this.shadow]
-      .map((lane) => (lane.state === 'open' ? lane.ends : lane.hold))
+      .map((lane) => (lane.state === 'closed' ? lane.hold : lane.ends))
       .filter((at) => at !== 0);
     const known = times.filter((at) => at !== -1);
-    return known.length > 0 ? Math.min(...known) : (times[0] ?? 0);
+    if (known.length > 0) return Math.min(...known);
+    return times.length > 0 || this.level !== '' ? -1 : 0;
   }
 
   /** Takes every change whose time has come, each as of its own time. */
   due(policy: Policy, now: number): void {
-    for (const lane of [this.real, this.shadow]) {
-      if (isHeld(lane, now)) this.#held(lane, now);
-      if (lane.state !== 'open' || lane.ends === -1 || lane.ends > now) continue;
-      this.close(policy, lane, now, lane.ends, 'expired');
-      if (isHeld(lane, now)) this.#held(lane, now);
+    const { real, shadow } = this;
+    if (isHeld(real, now)) this.#held(real, now);
+    if (real.state === 'open' && isOver(real, now)) this.#endBlock(policy, now);
+    if (real.state === 'half-open' && isOver(real, now)) {
+      // What begins as of now, not of its own time, cannot be due again at once.
+      if (policy.halfOpen?.reopens) this.open(policy, real, now, 'half-open-timeout', {});
+      else this.close(policy, real, now, real.ends, 'half-open-timeout');
     }
+    if (isHeld(real, now)) this.#held(real, now);
+    if (shadow.state === 'open' && isOver(shadow, now)) this.close(policy, shadow, now, shadow.ends, 'expired');
+    if (isHeld(shadow, now)) this.#held(shadow, now);
+  }
+
+  #endBlock(policy: Policy, now: number): void {
+    const { real } = this;
+    const isPause = real.reason === PAUSED;
+    if (policy.isReleasedByHand && !isPause) {
+      // Nobody has released it yet: it goes on, and people are reminded.
+      this.moveEnd(policy, now, now + blockMs(policy.block, real.trips, this.epoch), 'awaits-release');
+    } else if (policy.halfOpen !== undefined && !isPause) this.#tryAgain(policy, policy.halfOpen.waitMs, now);
+    else this.close(policy, real, now, real.ends, 'expired');
+  }
+
+  /** open → half-open: the block key stays. */
+  #tryAgain(policy: Policy, waitMs: number, now: number): void {
+    const { real } = this;
+    const at = real.ends;
+    this.#remember(at + waitMs, now);
+    this.#next(now);
+    Object.assign(real, { reason: 'expired', state: 'half-open', since: at, ends: at + waitMs, step: 0, good: 0 });
+    this.#clear(policy, real);
+    this.keyEnds = real.ends;
+    this.#push('half-open', real, 'open', at, real.blockedAt, { decision: trial(policy, 0) });
+    this.stamp(now);
+  }
+
+  /** One good outcome in half-open: enough of them lead to the next step, and after the last to closed. */
+  gain(policy: Policy, now: number): void {
+    const { real } = this;
+    const { close = 1, steps = [] } = policy.halfOpen ?? {};
+    real.good += 1;
+    if (real.good < close) return;
+    if (real.step + 1 >= steps.length) {
+      this.close(policy, real, now, now, 'half-open-success');
+      return;
+    }
+    Object.assign(real, { step: real.step + 1, good: 0 });
+    this.#next(now);
+    const decision = { ...trial(policy, real.step), reason: 'ramp' };
+    this.#push('half-open', real, 'half-open', now, real.blockedAt, { decision });
+  }
+
+  /** The channel in use is degraded, more or less than before. No change of state. */
+  changeLevel(now: number, level: string, decision: Partial<Decision> = {}): void {
+    const { real, level: before } = this;
+    this.level = level;
+    this.#next(now);
+    const told = { ...decision, reason: 'level', level, before, ...(real.hold === 0 ? { incident: '' } : {}) };
+    this.#push('level', real, 'closed', now, 0, { decision: told });
+    this.stamp(now);
   }
 
   open(
@@ -85,14 +130,15 @@ export class Lanes {
     lane: Lane,
     now: number,
     reason: string,
-    how: { ends?: number | undefined; decision?: Decision; hand?: Hand },
+    how: { ends?: number | undefined; decision?: Partial<Decision>; hand?: Hand },
   ): void {
-    const relapse = lane.hold > 0;
+    const relapse = lane.hold > 0 || lane.state === 'half-open';
     const from = lane.state;
     this.#next(now);
     const trips = relapse ? lane.trips + 1 : 1;
-    const ends = how.ends ?? now + blockMs(policy.block, trips);
-    Object.assign(lane, { reason, trips, block: this.epoch, state: 'open', since: now, hold: 0, ends });
+    const ends = how.ends ?? now + blockMs(policy.block, trips, this.epoch);
+    const begun = { block: this.epoch, blockedAt: now, since: now };
+    Object.assign(lane, { reason, trips, ...begun, state: 'open', hold: 0, ends });
     if (!relapse) lane.incident = String(this.epoch);
     this.#clear(policy, lane);
     this.#remember(ends, now);
@@ -100,7 +146,7 @@ export class Lanes {
       // One alert per shadow incident, and nothing is hidden.
       if (!relapse) this.#push('observed', lane, 'closed', now, now, how);
     } else {
-      this.keyEnds = ends;
+      this.keyEnds = keyEnd(policy, ends);
       this.#push(relapse ? 'relapsed' : 'blocked', lane, from, now, now, how);
     }
     this.stamp(now);
@@ -110,7 +156,7 @@ export class Lanes {
   pause(policy: Policy, now: number, ends: number, evidence: Evidence[]): void {
     const { real } = this;
     this.#next(now);
-    Object.assign(real, { reason: PAUSED, block: this.epoch, state: 'open', since: now, ends });
+    Object.assign(real, { reason: PAUSED, block: this.epoch, blockedAt: now, state: 'open', since: now, ends });
     this.#clear(policy, real);
     this.#remember(ends, now);
     this.keyEnds = ends;
@@ -129,7 +175,7 @@ export class Lanes {
   }
 
   close(policy: Policy, lane: Lane, now: number, at: number, reason: string, hand?: Hand): void {
-    const { state: from, since: blockedAt } = lane;
+    const { state: from, blockedAt } = lane;
     const isPause = lane.reason === PAUSED;
     this.#remember(lane.ends, now);
     this.#next(now);
@@ -145,34 +191,31 @@ export class Lanes {
     this.stamp(now);
   }
 
-  moveEnd(now: number, ends: number, reason: string, hand: Hand): void {
+  /** @param hand who moved it, and is then who blocks; absent: nobody did */
+  moveEnd(policy: Policy, now: number, ends: number, reason: string, hand?: Hand): void {
     const { real } = this;
     const before = real.ends;
-    Object.assign(real, { ends, reason });
-    this.keyEnds = ends;
+    real.ends = ends;
+    if (hand) real.reason = reason;
+    this.keyEnds = keyEnd(policy, ends);
     this.#remember(ends, now);
     this.#next(now);
     const later = ends === -1 || (before !== -1 && ends > before);
-    this.#push(later ? 'extended' : 'shortened', real, 'open', now, real.since, { hand });
+    const kind = later ? 'extended' : 'shortened';
+    this.#push(kind, real, real.state, now, real.blockedAt, { hand, decision: { reason } });
     this.stamp(now);
   }
 
   /** The life of the state, as the script sets it whenever it writes the state. */
   stamp(now: number): void {
-    if (this.real.state !== 'closed' || this.shadow.state !== 'closed') {
-      this.#expiresAt = Number.POSITIVE_INFINITY;
-      return;
-    }
-    const watched = Math.max(this.real.hold, this.shadow.hold);
-    const kept = Math.max(now + 2 * this.#freshForMs, this.#last + DAY_MS, this.forced + 2 * this.#freshForMs);
-    this.#expiresAt = watched > 0 ? Math.max(kept, watched + DAY_MS) : kept;
+    this.#expiresAt = lifeEnd([this.real, this.shadow], Math.max(now, this.forced) + 2 * this.#freshForMs, this.#last);
   }
 
   expire(now: number): void {
     if (this.#expiresAt > now) return;
     Object.assign(this.real, newLane(false));
     Object.assign(this.shadow, newLane(true));
-    Object.assign(this, { epoch: 0, forced: 0 });
+    Object.assign(this, { epoch: 0, forced: 0, level: '' });
     this.#last = 0;
     this.#expiresAt = Number.POSITIVE_INFINITY;
   }
@@ -185,20 +228,9 @@ export class Lanes {
     this.stamp(now);
   }
 
-  #push(
-    kind: TransitionKind,
-    lane: Lane,
-    from: State,
-    at: number,
-    blockedAt: number,
-    how: { decision?: Partial<Transition> | undefined; hand?: Hand | undefined },
-  ): void {
-    const { state: to, ends: until, reason, incident, trips, block } = lane;
-    const { actor, note } = how.hand ?? {};
-    const hand = { ...(actor ? { actor } : {}), ...(note ? { note } : {}) };
-    const names = { v: 1, kind, channel: this.#channel, epoch: this.epoch };
-    const usual = { ...names, at, from, to, until, reason, incident, trips, block, blockedAt };
-    this.outbox.push({ ...usual, evidence: [], ...hand, ...how.decision });
+  #push(kind: TransitionKind, lane: Lane, from: State, at: number, blockedAt: number, how: Told): void {
+    const names = { v: 1, kind, channel: this.#channel, epoch: this.epoch, from, at, blockedAt };
+    this.outbox.push(transitionOf(names, lane, this.keyEnds, how));
   }
 
   #next(now: number): void {
@@ -208,17 +240,10 @@ export class Lanes {
   /** A shadow that ends after the mode went back to `on` has no say in the window that is judged now. */
   #clear(policy: Policy, lane: Lane): void {
     if (!lane.shadow || policy.mode === 'observe') this.#clearWindow();
+    if (!lane.shadow) this.level = '';
   }
 
   #remember(ends: number, now: number): void {
     this.#last = Math.max(this.#last, ends === -1 ? now : ends);
   }
-}
-
-function newLane(shadow: boolean): Lane {
-  return { shadow, state: 'closed', since: 0, ends: 0, hold: 0, incident: '', trips: 0, block: 0, reason: '' };
-}
-
-function isHeld(lane: Lane, now: number): boolean {
-  return lane.state === 'closed' && lane.hold > 0 && lane.hold <= now;
 }

@@ -26,6 +26,12 @@ export type Policy = {
   readonly maxConsecutiveFailures?: number;
   /** The last failures (20 at most) must come from at least so many sources; otherwise people are told instead. */
   readonly minSources?: number;
+  /** What comes between a block and full use. */
+  readonly halfOpen?: HalfOpen;
+  /** At its end a block goes on, with a reminder, until a person unblocks. */
+  readonly isReleasedByHand?: boolean;
+  /** How far the channel is degraded while it is in use: below `line` (hundredths of a percent) it is at that level; the lowest line first. */
+  readonly levels?: readonly { readonly name: string; readonly line: number }[];
   /** An outcome that names a time to wait hides the channel for it, within these bounds. */
   readonly rateLimit?: { readonly minMs: number; readonly maxMs: number };
   /** Group whose `minVisible` floor the channel belongs to. */
@@ -61,6 +67,18 @@ export type Window =
       readonly falseBlocks: number;
     } & SequentialTest);
 
+/** A trial of a channel before it is in full use again. */
+export type HalfOpen = {
+  /** Share of users let through at each step, hundredths of a percent; 0 at the first: `permits` calls at once instead. */
+  readonly steps: readonly number[];
+  readonly permits: number;
+  /** Good outcomes that end a step; after the last the channel is closed. */
+  readonly close: number;
+  /** With fewer of them by then the channel is closed, or blocked again. */
+  readonly waitMs: number;
+  readonly reopens: boolean;
+};
+
 /** A call longer than `overMs` is slow: it counts as a failure, or has a threshold of its own. */
 export type SlowCalls = {
   readonly overMs: number;
@@ -74,6 +92,8 @@ export type BlockLength = {
   readonly growth: number;
   /** No block is longer than this, whatever the growth. */
   readonly maxMs: number;
+  /** Share of the length by which it may be longer or shorter, 0 to 0.5: so that channels do not come back all at once. */
+  readonly jitter?: number;
 };
 
 export const DEFAULT_POLICY: Policy = {
@@ -91,7 +111,19 @@ export function windowTtlMs(policy: Policy): number {
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 
-/** Length of a block that is the `trips`-th of its incident (1 = the first). */
-export function blockMs(block: BlockLength, trips: number): number {
-  return Math.floor(Math.min(block.forMs * block.growth ** (trips - 1), Math.max(block.maxMs, block.forMs)));
+/**
+ * Length of a block that is the `trips`-th of its incident (1 = the first). Jitter is drawn from the epoch, so that reading a batch again
+ * gives the same block.
+ */
+export function blockMs(block: BlockLength, trips: number, epoch: number): number {
+  const most = Math.max(block.maxMs, block.forMs);
+  const length = Math.min(block.forMs * block.growth ** (trips - 1), most);
+  if (block.jitter === undefined) return Math.floor(length);
+  const drawn = (((epoch % 1_000_003) * 7_919 + 104_729) % 10_007) / 10_007;
+  return Math.floor(Math.min(length * (1 + block.jitter * (2 * drawn - 1)), most));
+}
+
+/** How much longer than the block its key lives: through half-open, or until a reminder, programs that know only `EXISTS` stay out. */
+export function keyGraceMs({ halfOpen, isReleasedByHand, block }: Policy): number {
+  return halfOpen?.waitMs ?? (isReleasedByHand ? block.forMs : 0);
 }

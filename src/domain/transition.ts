@@ -12,6 +12,8 @@ export type State = z.infer<typeof State>;
  * - `suspected`: would have been blocked, but too few sources fail; nothing is hidden, and people are told which sources.
  * - `paused`, `resumed`: hidden for as long as the third party itself asked, and back; no incident, and nobody is told.
  * - `floor`: no change of a channel, but news of a group (see `GroupFloor`). It goes to people alone, never through outbox or feed.
+ * - `half-open`: open → half-open, or one step further in it: some are let through to try the channel.
+ * - `level`: the channel in use is degraded, more or less than before; no change of state.
  * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
  */
 export const TransitionKind = z.enum([
@@ -22,6 +24,7 @@ export const TransitionKind = z.enum([
   'extended',
   'shortened',
   'half-open',
+  'level',
   'suspected',
   'paused',
   'resumed',
@@ -88,10 +91,19 @@ export const Transition = z.object({
   at: int,
   from: State,
   to: State,
-  /** End of the block: -1 for a block without end; 0 when the channel is not blocked. */
+  /** End of the block, or deadline of half-open: -1 for a block without end; 0 when the channel is closed. */
   until: int.default(0),
   /** `success-rate`, `slow-calls`, `consecutive-failures`, `too-many-failures`, `sequential-test`, `rate-limited`, `expired`, `deleted`, `manual`, `external`, `state lost`, … An open set: show it, do not branch on all of it. */
   reason: z.string(),
+  /** When the block key goes, if later than `until`: half-open, or a release by hand, is to come. */
+  keyUntil: int.optional(),
+  /** Half-open: which step, 0 the first; who is let through: a share of users (hundredths of a percent) or so many calls at once. */
+  step: int.optional(),
+  share: int.optional(),
+  permits: int.optional(),
+  /** Level of a channel in use, now and before; empty: none. */
+  level: z.string().optional(),
+  before: z.string().optional(),
   /** Who did it by hand, and why. */
   actor: z.string().optional(),
   note: z.string().optional(),

@@ -24,6 +24,21 @@ const beside: fc.Arbitrary<Partial<Policy>> = fc.oneof(
         maxConsecutiveFailures: fc.integer({ min: 0, max: 5 }),
         minSources: fc.integer({ min: 2, max: 3 }),
         rateLimit: fc.constant({ minMs: 1_000, maxMs: 20_000 }),
+        halfOpen: fc.record({
+          steps: fc.constantFrom([0], [1_000], [0, 2_000, 5_000], [1_000, 5_000]),
+          permits: fc.constantFrom(1, 2),
+          close: fc.integer({ min: 1, max: 3 }),
+          waitMs: fc.constantFrom(1_000, 30_000),
+          reopens: fc.boolean(),
+        }),
+        isReleasedByHand: fc.constant(true),
+        levels: fc.constantFrom(
+          [{ name: 'cached', line: 9_000 }],
+          [
+            { name: 'fallback', line: 6_500 },
+            { name: 'cached', line: 8_500 },
+          ],
+        ),
       },
       { requiredKeys: [] },
     ),

@@ -1,4 +1,4 @@
-import type { Calls, SlotCounts, StoredWindow, WindowModel } from './window.js';
+import type { Calls, StoredWindow, WindowModel } from './window.js';
 
 type Stored = Extract<StoredWindow, { kind: 'time' }>;
 type Counts = [successes: number, failures: number, slow: number];
