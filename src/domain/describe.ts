@@ -1,5 +1,6 @@
 import { formatDuration } from './duration.js';
-import { DEFAULT_POLICY, type Policy, type SlowCalls } from './policy.js';
+import { type BlockLength, DEFAULT_POLICY, type HalfOpen, type Policy, type SlowCalls } from './policy.js';
+import { BLOCKED_LEVEL } from './policy-of-rule.js';
 import type { PolicyRule } from './policy-schema.js';
 import { formatFalseBlocks } from './window/sequential-test.js';
 
@@ -12,24 +13,46 @@ type Described = PolicyRule &
  * asked for. Read back as a rule it gives the same policy.
  */
 export function describePolicy(policy: Policy): Described {
-  const { forMs, growth, maxMs } = policy.block;
-  const isPlain = growth === 1 && maxMs === Math.max(DEFAULT_POLICY.block.maxMs, forMs);
   const { codes, slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit, group } = policy;
+  const { halfOpen, isReleasedByHand, levels } = policy;
   const beyond = {
     codes: codes && { success: [...codes.success], failure: [...codes.failure] },
     ...(slow === undefined ? {} : describeSlow(slow)),
     ...{ minFailures, maxFailures, maxConsecutiveFailures, minSources },
     rateLimited: rateLimit && { min: formatDuration(rateLimit.minMs), max: formatDuration(rateLimit.maxMs) },
+    halfOpen: halfOpen && describeHalfOpen(halfOpen),
+    release: isReleasedByHand && 'manual',
+    levels: levels && {
+      ...Object.fromEntries(levels.map(({ name, line }) => [name, line / 100])),
+      [BLOCKED_LEVEL]: policy.successRate / 100,
+    },
     group,
   };
   return {
     mode: policy.mode,
     window: describeWindow(policy.window),
     successRate: policy.successRate / 100,
-    block: isPlain ? formatDuration(forMs) : { for: formatDuration(forMs), growth, max: formatDuration(maxMs) },
+    block: describeBlock(policy.block),
     hold: formatDuration(policy.holdMs),
     ignore: [...policy.ignore],
     ...Object.fromEntries(Object.entries(beyond).filter(([, value]) => value !== undefined)),
+  };
+}
+
+function describeBlock({ forMs, growth, maxMs, jitter }: BlockLength): NonNullable<PolicyRule['block']> {
+  const length = formatDuration(forMs);
+  const isPlain = growth === 1 && jitter === undefined && maxMs === Math.max(DEFAULT_POLICY.block.maxMs, forMs);
+  if (isPlain) return length;
+  const percent = jitter === undefined ? {} : { jitter: Math.round(jitter * 10_000) / 100 };
+  return { for: length, growth, max: formatDuration(maxMs), ...percent };
+}
+
+function describeHalfOpen({ steps, permits, close, waitMs, reopens }: HalfOpen): NonNullable<PolicyRule['halfOpen']> {
+  const [first = 0, ...ramp] = steps.map((share) => share / 100);
+  return {
+    ...(first === 0 ? { permits } : { percent: first }),
+    ...{ close, wait: formatDuration(waitMs), atDeadline: reopens ? 'open' : 'close' },
+    ...(ramp.length === 0 ? {} : { ramp }),
   };
 }
 

@@ -64,10 +64,41 @@ const Block = z.union(
         .max(100, { error: 'growth must be a number from 1 to 100' })
         .optional(),
       max: duration('block.max').optional(),
+      jitter: rate('block.jitter').max(50, { error: 'block.jitter must be at most 50' }).optional(),
     }),
   ],
   { error: blockError },
 );
+
+const share = (field: string) => rate(field).gt(0, { error: `${field} must be more than 0` });
+const rampError = 'halfOpen.ramp must be a list of at most 10 percentages, each above the one before';
+const HalfOpen = mapping({
+  percent: share('halfOpen.percent').optional(),
+  permits: whole('halfOpen.permits', 1, 1_000).optional(),
+  close: whole('halfOpen.close', 1, 1_000).optional(),
+  wait: duration('halfOpen.wait').optional(),
+  atDeadline: z.enum(['close', 'open'], { error: 'halfOpen.atDeadline must be close or open' }).optional(),
+  ramp: z.array(share('halfOpen.ramp'), { error: rampError }).max(10, { error: rampError }).optional(),
+})
+  .refine(({ percent, permits }) => percent === undefined || permits === undefined, {
+    error: 'halfOpen lets through a percent of users or a number of permits, not both',
+  })
+  .refine(
+    ({ percent, permits, ramp = [] }) => {
+      const steps = [permits === undefined ? (percent ?? 10) : 0, ...ramp];
+      return steps.every((step, i) => i === 0 || step > steps[i - 1]!);
+    },
+    { error: rampError, path: ['ramp'] },
+  );
+
+const levelsError = 'levels must name 1 to 8 levels, each with 1 to 32 of a-z, 0-9 and -, beginning with a letter';
+const Levels = z
+  .record(z.string(), share('levels'), { error: levelsError })
+  .refine((levels) => Object.keys(levels).every((name) => /^[a-z][a-z0-9-]{0,31}$/.test(name)), { error: levelsError })
+  .refine((levels) => Object.keys(levels).length >= 1 && Object.keys(levels).length <= 8, { error: levelsError })
+  .refine((levels) => new Set(Object.values(levels)).size === Object.keys(levels).length, {
+    error: 'levels must have different lines',
+  });
 
 /** Most sources that can be asked for: that many of the last failures are kept as evidence. */
 export const SOURCES_MOST = 20;
@@ -89,7 +120,9 @@ export const policyFields = {
   successRate: rate('successRate').optional(),
   block: Block.optional(),
   hold: durationOrZero('hold').optional(),
-  halfOpen: mapping({ percent: rate('halfOpen.percent') }).optional(),
+  halfOpen: HalfOpen.optional(),
+  release: z.enum(['auto', 'manual'], { error: 'release must be auto or manual' }).optional(),
+  levels: Levels.optional(),
   ignore: codes('ignore'),
   codes: mapping({
     success: codes('codes.success'),

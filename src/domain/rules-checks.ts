@@ -1,4 +1,5 @@
 import { show } from './channel-name.js';
+import { BLOCKED_LEVEL } from './policy-of-rule.js';
 import type { PolicyRule } from './policy-schema.js';
 import { type Problem, problemAt } from './rules-problems.js';
 import { mergeRule } from './rules-resolve.js';
@@ -39,7 +40,7 @@ function combinations(rule: PolicyRule): string[] {
     found.push(`minFailures ${minFailures} can never be reached in a window of ${size}`);
   if (typeof window === 'object' && window.kind === 'log' && (window.minCalls ?? 5) > (window.maxEntries ?? Infinity))
     found.push(`minCalls ${window.minCalls ?? 5} can never be reached with maxEntries ${window.maxEntries}`);
-  return [...found, ...codesTwice(rule)];
+  return [...found, ...codesTwice(rule), ...levelsOutOfReach(rule, kind)];
 }
 
 function codesTwice({ ignore = [], codes = {} }: PolicyRule): string[] {
@@ -55,5 +56,16 @@ function codesTwice({ ignore = [], codes = {} }: PolicyRule): string[] {
       seen.set(name, other);
       return other === list ? [] : [`the code ${show(name)} cannot be ${other} and ${list}`];
     }),
+  );
+}
+
+function levelsOutOfReach({ levels, successRate = 70 }: PolicyRule, kind: string): string[] {
+  if (levels === undefined) return [];
+  if (kind === 'sequential') return ['levels do not go with a sequential test, which knows no rate'];
+  const blocked = levels[BLOCKED_LEVEL] ?? successRate;
+  return Object.entries(levels).flatMap(([name, line]) =>
+    name === BLOCKED_LEVEL || line > blocked
+      ? []
+      : [`the level ${name} at ${line} can never be reached: below ${blocked} the channel is blocked`],
   );
 }

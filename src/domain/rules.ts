@@ -6,7 +6,7 @@ import { PRESET_NAMES } from './presets.js';
 import type { Receiver, Route } from './receiver.js';
 import { checkCombinations } from './rules-checks.js';
 import { atMost, explainIssues, type Problem, problemAt } from './rules-problems.js';
-import { namedPolicy, policyResolver, policyRules, resolveReceivers, unjudged } from './rules-resolve.js';
+import { namedPolicy, policyResolver, policyRules, resolveReceivers } from './rules-resolve.js';
 import { type FlatRules, FlatRules as FlatSchema, RulesDocument } from './rules-schema.js';
 
 /** Largest document, in UTF-8 bytes of JSON or of the text as written. */
@@ -191,7 +191,6 @@ function nameProblem(name: string): string | undefined {
 function warningsOf(document: RulesDocument): Problem[] {
   const groups = new Set(Object.values(document.channels ?? {}).map((rule) => rule.group));
   return [
-    ...unjudged(document),
     ...(document.mode === undefined
       ? [{ path: 'mode', message: 'mode is missing: channels without a mode of their own are observed, not blocked' }]
       : []),

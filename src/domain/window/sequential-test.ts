@@ -13,8 +13,8 @@ export type SequentialTest = {
 
 export const FALSE_BLOCKS_PATTERN = /^\d{1,5}(?:\.\d{1,3})? per (?:thousand|million|billion)$/;
 const PER = { thousand: 1e3, million: 1e6, billion: 1e9 } as const;
-/** The natural logarithm of the likelihood ratio is cut into steps of this at least: with it a limit has some 400 of them at most. */
-const COARSEST = 0.05;
+/** The steps keep the ratio of the likelihoods this well: within it a healthy channel's score still falls, however near failing is. */
+const RATIO_WITHIN = 0.01;
 
 /** False blocks per call; `undefined`: not such a text, or not from 1 per billion to 10 per thousand. */
 export function parseFalseBlocks(text: string): number | undefined {
@@ -44,9 +44,7 @@ export function sequentialTest(healthy: number, failing: number, falseBlocks: nu
   if (found) return found;
   const failure = Math.log((1 - failing) / (1 - healthy));
   const success = Math.log(healthy / failing);
-  const unit = Math.max(Math.min(failure, success) / 8, COARSEST);
-  const up = Math.max(1, Math.round(failure / unit));
-  const down = Math.max(1, Math.round(success / unit));
+  const { up, down } = wholeSteps(failure, success);
   const isRare = (limit: number) => callsToBlock({ up, down, limit }, healthy) * falseBlocks >= 1;
   let [low, high] = [0, up];
   while (!isRare(high)) [low, high] = [high, 2 * high];
@@ -61,6 +59,15 @@ export function sequentialTest(healthy: number, failing: number, falseBlocks: nu
   return test;
 }
 
+/** The smallest whole numbers that are to each other as the two steps are. Small, because the chain has as many states as the limit. */
+function wholeSteps(failure: number, success: number): { up: number; down: number } {
+  for (let parts = 1; ; parts += 1) {
+    const unit = Math.min(failure, success) / parts;
+    const [up, down] = [Math.round(failure / unit), Math.round(success / unit)];
+    if (Math.abs((up * success) / (down * failure) - 1) <= RATIO_WITHIN) return { up, down };
+  }
+}
+
 /**
  * How many calls it takes on average until the test blocks, from score 0, at a steady share of successes: exact, from the Markov chain of
  * the score. With L(s) calls left at score s: L(s) = 1 + p L(max(0, s - down)) + (1 - p) L(s + up), and L(s) = 0 from the limit on.
@@ -68,26 +75,26 @@ export function sequentialTest(healthy: number, failing: number, falseBlocks: nu
  * @param successes share of successes, 0 to 1; at 1 the answer is Infinity
  */
 export function callsToBlock({ up, down, limit }: SequentialTest, successes: number): number {
-  // From the highest score down, each L(s) is written as a constant and shares of lower scores: `rows[s][k]` is the share of L(k). What a
-  // row says of higher scores is put in from theirs; what it then says of itself is divided out.
+  // From the highest score down, each L(s) is written as a constant and shares of the `down` scores below it: `rows[s][i]` is that of
+  // L(s - down + i). What the equation says of higher scores is put in from theirs; what it then says of L(s) itself is divided out.
   const rows: Float64Array[] = new Array(limit);
   const constants = new Float64Array(limit);
   for (let s = limit - 1; s >= 0; s -= 1) {
-    const row = new Float64Array(s + up + 1 > limit ? limit : s + up + 1);
+    /** Shares of L(s - down) to L(s + up). */
+    const shares = new Float64Array(down + up + 1);
     let constant = 1;
-    row[Math.max(0, s - down)]! += successes;
-    if (s + up < limit) row[s + up]! += 1 - successes;
+    shares[Math.max(0, down - s)]! += successes;
+    if (s + up < limit) shares[down + up]! += 1 - successes;
     for (let k = Math.min(s + up, limit - 1); k > s; k -= 1) {
-      const share = row[k]!;
+      const share = shares[down + k - s]!;
       if (share === 0) continue;
       constant += share * constants[k]!;
       const theirs = rows[k]!;
-      for (let j = 0; j < k; j += 1) row[j]! += share * theirs[j]!;
+      for (let i = 0; i < down; i += 1) shares[k - s + i]! += share * theirs[i]!;
     }
-    const left = 1 - row[s]!;
-    for (let j = 0; j < s; j += 1) row[j]! /= left;
+    const left = 1 - shares[down]!;
     constants[s] = constant / left;
-    rows[s] = row;
+    rows[s] = shares.slice(0, down).map((share) => share / left);
   }
   return constants[0]!;
 }
