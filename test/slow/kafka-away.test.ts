@@ -55,6 +55,7 @@ it('a consumer that is connected, and to which entries wait, but that reads none
   const judge = judges.start({ stallMs });
   await send(log, 0, 5);
   await judges.untilWindows(['A'], pattern(0, 5), [judge]);
+  releaseAtEnd(async () => proxy.heal());
   proxy.swallow(FETCH);
   await send(log, 5, 10);
   const watch = new StallWatch('nothing was read', { notReadyMs: stallMs, stuckMs: stallMs }, performance.now());
