@@ -1,5 +1,9 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { withDeadline } from './deadline.js';
+import { restoreStringMethods } from './string-methods.js';
+
+// At import, as what it makes good: services that load this package must not be slowed down by it.
+restoreStringMethods();
 
 export type RedisClient = Redis | Cluster;
 
