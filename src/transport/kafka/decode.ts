@@ -1,4 +1,5 @@
 import type { KafkaMessage } from 'kafkajs';
+import { parsePlain } from '../plain.js';
 import { type LogEntry, RAW_MAX } from '../port.js';
 import { OUTCOMES_MAX, VALUE_MAX_BYTES } from './options.js';
 
@@ -30,9 +31,10 @@ function readValue(value: Buffer | null): unknown[] | string {
   if (value === null) return 'a record needs a value: an outcome as JSON, or an array of them; got none';
   if (value.length === 0) return 'a record needs a value: an outcome as JSON, or an array of them; got 0 bytes';
   if (value.length > VALUE_MAX_BYTES) return `a record may have ${VALUE_MAX_BYTES} bytes at most, got ${value.length}`;
+  const text = value.toString('utf8');
   let parsed: unknown;
   try {
-    parsed = JSON.parse(value.toString('utf8'));
+    parsed = parsePlain(text) ?? JSON.parse(text);
   } catch (error) {
     return `a record's value is no JSON: ${error instanceof Error ? error.message.slice(0, 120) : 'unknown'}`;
   }

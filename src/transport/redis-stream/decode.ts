@@ -1,3 +1,4 @@
+import { parsePlain } from '../plain.js';
 import { type LogEntry, RAW_MAX } from '../port.js';
 import { msOf } from './stream-id.js';
 
@@ -43,7 +44,7 @@ function unpack(text: string): unknown[] | string {
   }
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = parsePlain(text) ?? JSON.parse(text);
   } catch (error) {
     return `the field "outcomes" is no JSON: ${error instanceof Error ? error.message.slice(0, 120) : 'unknown'}`;
   }
