@@ -14,11 +14,11 @@ type Described = PolicyRule &
  */
 export function describePolicy(policy: Policy): Described {
   const { codes, slow, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimit, group } = policy;
-  const { halfOpen, isReleasedByHand, levels } = policy;
+  const { halfOpen, isReleasedByHand, levels, isDynamic } = policy;
   const beyond = {
     codes: codes && { success: [...codes.success], failure: [...codes.failure] },
     ...(slow === undefined ? {} : describeSlow(slow)),
-    ...{ minFailures, maxFailures, maxConsecutiveFailures, minSources },
+    ...{ minFailures, maxFailures, maxConsecutiveFailures, minSources, dynamic: isDynamic },
     rateLimited: rateLimit && { min: formatDuration(rateLimit.minMs), max: formatDuration(rateLimit.maxMs) },
     halfOpen: halfOpen && describeHalfOpen(halfOpen),
     release: isReleasedByHand && 'manual',

@@ -24,6 +24,7 @@ export function policyOfRule(rule: PolicyRule, mode: Mode): Policy {
 /** What most policies do not have: absent, so that a plain policy stays plain. */
 function beyondTheRate(rule: PolicyRule): Partial<Policy> {
   const { codes, slowCall, slowRate, minFailures, maxFailures, maxConsecutiveFailures, minSources, rateLimited } = rule;
+  const { dynamic } = rule;
   const { success = [], failure = [] } = codes ?? {};
   return withoutUndefined({
     codes: success.length + failure.length > 0 ? { success, failure } : undefined,
@@ -35,6 +36,7 @@ function beyondTheRate(rule: PolicyRule): Partial<Policy> {
     maxFailures,
     maxConsecutiveFailures,
     minSources: minSources === 1 ? undefined : minSources,
+    isDynamic: dynamic ? true : undefined,
     rateLimit:
       rateLimited === undefined || rateLimited === 'count'
         ? undefined

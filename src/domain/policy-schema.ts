@@ -140,6 +140,7 @@ export const policyFields = {
   maxFailures: whole('maxFailures', 0, 100_000).optional(),
   maxConsecutiveFailures: whole('maxConsecutiveFailures', 0, 100_000).optional(),
   minSources: whole('minSources', 1, SOURCES_MOST).optional(),
+  dynamic: z.boolean({ error: 'dynamic must be true or false' }).optional(),
   rateLimited: z
     .union(
       [

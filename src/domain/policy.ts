@@ -32,6 +32,8 @@ export type Policy = {
   readonly isReleasedByHand?: boolean;
   /** How far the channel is degraded while it is in use: below `line` (hundredths of a percent) it is at that level; the lowest line first. */
   readonly levels?: readonly { readonly name: string; readonly line: number }[];
+  /** Judged with more patience while the workers are under load (`scaledPolicy`). */
+  readonly isDynamic?: boolean;
   /** An outcome that names a time to wait hides the channel for it, within these bounds. */
   readonly rateLimit?: { readonly minMs: number; readonly maxMs: number };
   /** Group whose `minVisible` floor the channel belongs to. */

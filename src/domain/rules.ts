@@ -24,6 +24,8 @@ export type Rules = {
   /** 0 for a group that the rules do not name. */
   minVisible(group: string): number;
   readonly namedChannels: readonly string[];
+  /** Some policy is dynamic. */
+  readonly hasDynamic: boolean;
   readonly receivers: readonly Receiver[];
   readonly routes: readonly Route[];
 };
@@ -70,6 +72,7 @@ function makeRules(document: RulesDocument, empty: boolean): Rules {
     namedChannels: Object.keys(document.channels ?? {}).flatMap((name) =>
       name.includes('*') ? [] : [name.normalize('NFC')],
     ),
+    hasDynamic: policyRules(document).some(([, { dynamic }]) => dynamic === true),
     receivers: resolveReceivers(document),
     routes: (document.routes ?? []).map(({ match = {}, to }) => ({ match, to })),
   };

@@ -3,7 +3,7 @@ import type { Receiver, Route } from '../domain/receiver.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
 import type { Problem } from '../domain/rules-problems.js';
 import { parseRules } from './parse.js';
-import type { LiveRules } from './port.js';
+import type { DynamicRules } from './port.js';
 
 /** Rules refused as a whole; `problems` names every broken item. */
 export class RulesError extends Error {
@@ -18,7 +18,7 @@ export class RulesError extends Error {
 }
 
 /** Holds the document in force and tells who listens when it is replaced. Nothing here knows where documents come from. */
-export class LiveDocument implements LiveRules {
+export class LiveDocument implements DynamicRules {
   #rules: Rules = noRules();
   readonly #listeners = new Set<() => void>();
   readonly #onListenerError: (error: unknown) => void;
@@ -58,6 +58,10 @@ export class LiveDocument implements LiveRules {
 
   namedChannels(): readonly string[] {
     return this.#rules.namedChannels;
+  }
+
+  hasDynamic(): boolean {
+    return this.#rules.hasDynamic;
   }
 
   receivers(): readonly Receiver[] {

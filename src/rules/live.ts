@@ -5,7 +5,7 @@ import { withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 import { diffRules } from './diff.js';
 import { LiveDocument } from './live-document.js';
-import type { LiveRules, RulesLogger, RulesSource } from './port.js';
+import type { DynamicRules, RulesLogger, RulesSource } from './port.js';
 import { repeat } from './repeat.js';
 import { SourceFeeder } from './source-feeder.js';
 import { judgeStored, readStored, type StoredRules, sha1 } from './stored.js';
@@ -29,8 +29,8 @@ export type LiveRulesOptions = {
   readonly startWithinMs?: number;
 };
 
-/** {@link LiveRules} out of Redis. */
-export type PolledRules = LiveRules & {
+/** The rules out of Redis. */
+export type PolledRules = DynamicRules & {
   /** Whether Redis has been asked successfully at least once. Before that the rules are the defaults (`observe`), for want of better. */
   loaded(): boolean;
   /** Resolves when {@link loaded}; rejects on the signal. For processes that must not judge by the defaults. */

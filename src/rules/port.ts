@@ -18,6 +18,9 @@ export type LiveRules = {
   close(): Promise<void>;
 };
 
+/** The rules for those who judge by the load: `hasDynamic` says whether any policy asks for it, so that otherwise it costs nothing. */
+export type DynamicRules = LiveRules & { hasDynamic(): boolean };
+
 /**
  * Where a document of rules may come from, other than `fuseline:config` itself: a file, a function, a configuration centre. The
  * process that has a source puts its document into `fuseline:config`; every process lives off that key, and no other needs the source.
