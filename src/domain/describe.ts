@@ -24,7 +24,8 @@ export function describePolicy(policy: Policy): Described {
     release: isReleasedByHand && 'manual',
     levels: levels && {
       ...Object.fromEntries(levels.map(({ name, line }) => [name, line / 100])),
-      [BLOCKED_LEVEL]: policy.successRate / 100,
+      // A line of 0 cannot be written there: nothing is below it.
+      ...(policy.successRate === 0 ? {} : { [BLOCKED_LEVEL]: policy.successRate / 100 }),
     },
     group,
   };

@@ -1,6 +1,7 @@
 import { describePolicy } from './describe.js';
 import { isPattern } from './glob.js';
 import type { Policy } from './policy.js';
+import { BLOCKED_LEVEL } from './policy-of-rule.js';
 import { namedPolicy, resolve, ruleFinder } from './rules-resolve.js';
 import type { ChannelRule, RulesDocument } from './rules-schema.js';
 
@@ -51,6 +52,10 @@ function fromOf(key: string, layers: readonly Layer[]): string {
     // Codes are ignored under another key too, which may come from another layer.
     const codes = layers.find(({ rule }) => rule.codes !== undefined);
     if (codes?.rule.codes?.ignored?.length) places.push(codes);
+  }
+  if (key === 'successRate') {
+    const levels = layers.find(({ rule }) => rule.levels !== undefined);
+    if (levels?.rule.levels?.[BLOCKED_LEVEL] !== undefined) return levels.from;
   }
   const names = places.flatMap((layer) => (layer === undefined ? [] : [layer.from]));
   return names.length > 0 ? [...new Set(names)].join(', ') : 'default';
