@@ -83,7 +83,7 @@ export class LiveDocument implements DynamicRules {
 }
 
 /** Rules that live in this process alone, for fakes and tests; `replace` changes them as a poll would. */
-export type FixedRules = LiveRules & {
+export type FixedRules = DynamicRules & {
   /** @throws {RulesError} the document is refused; the one before stays */
   replace(textOrValue: unknown): void;
 };
