@@ -23,8 +23,7 @@ export class Stats {
   add(channel: string, results: string): void {
     const step = this.#steps[0]!;
     const counts = step.get(channel) ?? [0, 0];
-    let failures = 0;
-    for (let at = results.indexOf('0'); at !== -1; at = results.indexOf('0', at + 1)) failures += 1;
+    const failures = times('0', results) + times('4', results);
     counts[0] += results.length - failures;
     counts[1] += failures;
     step.set(channel, counts);
@@ -63,4 +62,10 @@ export async function writeStats(
     if (fields.length > 0) write.hset(key, ...fields).pexpire(key, LIVES_MS);
     await withDeadline(write.exec(), EVERY_MS, 'the write of stats').catch(() => {});
   }
+}
+
+function times(result: string, results: string): number {
+  let count = 0;
+  for (let at = results.indexOf(result); at !== -1; at = results.indexOf(result, at + 1)) count += 1;
+  return count;
 }

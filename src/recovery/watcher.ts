@@ -6,6 +6,7 @@ import { sleep } from '../redis/deadline.js';
 import { createFloorWatch } from './floors.js';
 import { type Chore, housekeep } from './housekeeping.js';
 import { endBlock, sweep, type Watching } from './sweep.js';
+import { createTidier } from './tidying.js';
 
 /** How often the agenda is swept: bounds how late an end is told when its own job was lost. */
 export const SWEEP_EVERY_MS = 1_000;
@@ -23,7 +24,7 @@ export type WatcherOptions = Watching & {
   /** Of purpose `queue-worker`. */
   readonly workerClient: RedisClient;
   readonly chores: readonly Chore[];
-  /** Channels that have traffic; see `FloorWatchOptions`. */
+  /** Channels that have traffic, the busiest first; see `FloorWatchOptions` and `TidierOptions`. */
   readonly seen?: () => Promise<Iterable<string>>;
 };
 
@@ -44,6 +45,7 @@ export type Watcher = {
 export function createWatcher(options: WatcherOptions): Watcher {
   const { queues, workerClient, keys, log, count, chores } = options;
   const floors = createFloorWatch(options);
+  const tidier = createTidier(options);
   let lastSweepAt = performance.now();
   let trouble: string | undefined;
   let queueError = { at: Number.NEGATIVE_INFINITY, message: '' };
@@ -57,6 +59,7 @@ export function createWatcher(options: WatcherOptions): Watcher {
       count('fuseline_sweeps_total', { result: report.failed > 0 ? 'partial' : 'done' });
       count('fuseline_swept_channels_total', {}, report.looked);
       await lookAtFloors();
+      await tidyLogs();
     } catch (error) {
       count('fuseline_sweeps_total', { result: 'failed' });
       throw error;
@@ -69,6 +72,16 @@ export function createWatcher(options: WatcherOptions): Watcher {
       await floors.look();
     } catch (error) {
       log.warn({ err: error }, 'the floors of groups could not be looked at: the next sweep tries again');
+    }
+  }
+
+  /** With the sweeps, which one watcher makes at a time: housekeeping rests too long for the shortest spans. */
+  async function tidyLogs(): Promise<void> {
+    try {
+      const removed = await tidier.turn();
+      if (removed > 0) count('fuseline_housekeeping_removed_total', { what: 'calls of long ago' }, removed);
+    } catch (error) {
+      log.warn({ err: error }, 'call logs could not be tidied: the next sweep tries again');
     }
   }
 

@@ -40,6 +40,12 @@ export class ClockedChannel {
     await this.#run('override', now, [...this.#policyArgs(policy), action, forMs, 'ann', 'because']);
   }
 
+  /** Calls removed from a call log. */
+  async tidy(now: number, spanMs: number, most: number): Promise<number> {
+    const [, , , , , , slots, calls] = this.#keys as ChannelKeys;
+    return Number(await this.#run('tidy', now, [spanMs, this.#freshForMs, most], [slots, calls]));
+  }
+
   async takeTransitions(): Promise<Transition[]> {
     const outbox = this.#keys[4]!;
     const texts = await this.#client.lrange(outbox, 0, -1);
@@ -82,12 +88,12 @@ export class ClockedChannel {
     return policyArgs(policy, this.#freshForMs);
   }
 
-  async #run(name: string, now: number, args: (string | number)[]): Promise<ScriptReply> {
+  async #run(name: string, now: number, args: (string | number)[], keys = this.#keys): Promise<ScriptReply> {
     await this.expire(now);
     // By argument, so that the source stays the same: a server keeps every source that it ever compiled.
     const source = loadScript(name).source.replaceAll("redis.call('TIME')", '{ ARGV[#ARGV - 1], ARGV[#ARGV] }');
     const clock = [Math.floor(now / 1_000), (now % 1_000) * 1_000];
-    return (await this.#client.eval(source, this.#keys.length, ...this.#keys, ...args, ...clock)) as ScriptReply;
+    return (await this.#client.eval(source, keys.length, ...keys, ...args, ...clock)) as ScriptReply;
   }
 }
 

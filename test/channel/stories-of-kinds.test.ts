@@ -85,6 +85,15 @@ describe('a call log, in script and model alike', () => {
     expect(await channel.client.zcard(channel.names[7])).toBe(0);
   });
 
+  it('lets go first what ended first, in whatever order a batch tells it', async () => {
+    const channel = new Twin(await bench());
+    channel.pass(60_000);
+    const three = policyOf({ window: log({ maxEntries: 3, minCalls: 1 }), rate: 0 });
+    const times = [1_000, 0, 5_000, 0, 0, 0, 2_000, 0];
+    const batch = { ...batchOfOne('1011'), times, entries: [['9000003', channel.now, 4]] as const };
+    expect(await channel.send(batch, three)).toMatchObject({ crowded: 1, recorded: 3, succeeded: 3 });
+  });
+
   it('keeps fewer at once when the rules allow fewer', async () => {
     const channel = new Twin(await bench());
     const never = policyOf({ window: log({ maxEntries: 100 }), rate: 0 });

@@ -45,6 +45,7 @@ describe('docs/keys.md', () => {
   it('describes the fields of every hash and stream that holds more than one kind of them', () => {
     const described = rows.filter(({ fields }) => fields !== undefined).map(({ name }) => name);
     expect(described).toEqual([
+      'channel_slots:{C}',
       'channel_state:{C}',
       'channel_fence:{C}',
       'fuseline:outcomes:{n}',

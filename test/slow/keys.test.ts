@@ -50,6 +50,9 @@ const DOCUMENT = (url: string) => ({
     seen: { mode: 'observe' },
     long: { block: '30m', group: 'g' },
     timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 } },
+    logged: { window: { kind: 'log', span: '10s' } },
+    tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
+    alone: { minSources: 2, maxConsecutiveFailures: 3 },
   },
   groups: { g: { minVisible: 1 } },
   receivers: { ops: { type: 'webhook', url } },
@@ -85,9 +88,8 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
     ...{ partition: 'direct/test', results: '0'.repeat(n), times: [], entries: [[position, 0, n]] as const },
     evidence: Array.from({ length: n }, () => '{"at":1}'),
   });
-  await record(client, keys, 'window', rules.rules.policyFor('window'), 300_000, failures('1', 2));
-  await record(client, keys, 'long', rules.rules.policyFor('long'), 300_000, failures('1', 4));
-  await record(client, keys, 'timed', rules.rules.policyFor('timed'), 300_000, failures('1', 2));
+  for (const [channel, n] of Object.entries({ window: 2, long: 4, timed: 2, logged: 2, tested: 2, alone: 4 }))
+    await record(client, keys, channel, rules.rules.policyFor(channel), 300_000, failures('1', n));
   await client.zadd(keys.agenda, 0, 'long');
   await look();
 

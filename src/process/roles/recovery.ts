@@ -1,5 +1,6 @@
 import { createAnnouncer } from '../../announce.js';
 import { lastMinute, liveWorkers } from '../../intake/last-minute.js';
+import type { ChannelStats } from '../../intake/stats.js';
 import { redisChores } from '../../recovery/housekeeping.js';
 import { logChores } from '../../recovery/log-chores.js';
 import { createWatcher } from '../../recovery/watcher.js';
@@ -26,7 +27,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
     count,
     queues,
     workerClient: clients.queueWorker,
-    seen: async () => (await lastMinute(clients.main, keys, await liveWorkers(clients.log, keys))).keys(),
+    seen: async () => busiestFirst(await lastMinute(clients.main, keys, await liveWorkers(clients.log, keys))),
     chores: [
       ...redisChores(clients.main, keys),
       ...logChores({ client: clients.log, keys, maxLen: settings.streamMaxLen }),
@@ -64,4 +65,9 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
   watchProgress(context.health, 'recovery', watch, progress, signal);
 
   await Promise.all([watcher.run(signal), lookAroundUntilTheEnd()]);
+}
+
+function busiestFirst(counts: ReadonlyMap<string, ChannelStats>): string[] {
+  const calls = ({ successes, failures }: ChannelStats) => successes + failures;
+  return [...counts].sort(([, a], [, b]) => calls(b) - calls(a)).map(([channel]) => channel);
 }
