@@ -81,6 +81,11 @@ export class Keys {
     return `${this.prefix}fuseline:floors`;
   }
 
+  /** By how much judging is more patient under load, and the load that it goes by. */
+  get load(): string {
+    return `${this.prefix}fuseline:load`;
+  }
+
   get dead(): string {
     return `${this.prefix}fuseline:dead`;
   }

@@ -15,6 +15,7 @@ describe('docs/keys.md', () => {
       'incidents',
       'audit',
       'floors',
+      'load',
       'dead',
       'agenda',
       'config',
@@ -53,6 +54,7 @@ describe('docs/keys.md', () => {
       'fuseline:transitions',
       'fuseline:incidents',
       'fuseline:audit',
+      'fuseline:load',
       'fuseline:dead',
       'fuseline:told:R',
     ]);
