@@ -1,5 +1,5 @@
 import type { Policy, Window } from './policy.js';
-import { LOG_MOST, SLOTS_MOST, WINDOW_MOST } from './policy-schema.js';
+import { SLOTS_MOST, WINDOW_MOST } from './policy-schema.js';
 
 /**
  * By how much judging is more patient than the rules say, the same in the whole fleet: 1 is as written. At most four decimals, so that
@@ -30,6 +30,11 @@ const SPAN_MOST_MS = 3_600_000;
 const COUNT_MOST = 1_000_000;
 /** No rate falls below this because of the load, hundredths of a percent: at 0 nothing would ever block. */
 const RATE_LEAST = 100;
+
+/** Whether the last step lies far enough back. Far ahead means that another server's clock goes by another time: no reason to wait for it. */
+export function isStepDue(lastMs: number, nowMs: number): boolean {
+  return Math.abs(nowMs - lastMs) >= STEP_EVERY_MS;
+}
 
 /** The next factors at a load (a share, 0 to 1): one step up, one step down, or the same. Never below 1, never above {@link MOST_FACTORS}. */
 export function nextFactors(factors: Factors, load: number): Factors {
@@ -101,8 +106,8 @@ function scaledWindow(window: Window, factor: number): Window {
     case 'log': {
       const { maxEntries } = window;
       const spanMs = between(window.spanMs, grown(window.spanMs, growth(factor)), SPAN_MOST_MS);
-      const wanted = grown(window.minCalls, [spanMs, window.spanMs]);
-      return { kind: 'log', spanMs, minCalls: between(window.minCalls, wanted, Math.min(maxEntries, LOG_MOST)), maxEntries };
+      const minCalls = between(window.minCalls, grown(window.minCalls, [spanMs, window.spanMs]), maxEntries);
+      return { kind: 'log', spanMs, minCalls, maxEntries };
     }
     case 'sequential':
       return window;
