@@ -23,7 +23,7 @@ export type IntakeOptions = {
   readonly client: RedisClient;
   readonly keys: Keys;
   readonly reader: LogReader;
-  readonly rules: LiveRules;
+  readonly rules: Pick<LiveRules, 'policyFor'>;
   readonly announcer: Announcer;
   readonly stats: Stats;
   readonly freshForMs: number;

@@ -3,7 +3,7 @@ import { readTime } from '../channel/snapshot.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { LIVE_MS } from '../transport/heartbeat.js';
-import type { ChannelStats } from './stats.js';
+import { type ChannelStats, LOAD_FIELD } from './stats.js';
 
 const StoredCounts = z.object({ successes: z.number().int().min(0), failures: z.number().int().min(0) });
 
@@ -27,12 +27,24 @@ export async function lastMinute(
   const sums = new Map<string, ChannelStats>();
   for (const stored of await Promise.all(workers.map((worker) => main.hgetall(keys.stats(worker))))) {
     for (const [channel, text] of Object.entries(stored)) {
+      if (channel === LOAD_FIELD) continue;
       const counts = countsOf(text);
       const sum = sums.get(channel) ?? { successes: 0, failures: 0 };
       sums.set(channel, { successes: sum.successes + counts.successes, failures: sum.failures + counts.failures });
     }
   }
   return sums;
+}
+
+/** How busy the event loops of workers are on average, 0 to 1; `undefined`: none of them says. @throws what Redis answers */
+export async function workersLoad(
+  main: RedisClient,
+  keys: Keys,
+  workers: readonly string[],
+): Promise<number | undefined> {
+  const texts = await Promise.all(workers.map((worker) => main.hget(keys.stats(worker), LOAD_FIELD)));
+  const loads = texts.flatMap((text) => (text !== null && Number(text) >= 0 && Number(text) <= 1 ? [Number(text)] : []));
+  return loads.length === 0 ? undefined : loads.reduce((sum, load) => sum + load, 0) / loads.length;
 }
 
 function countsOf(text: string): ChannelStats {

@@ -1,6 +1,7 @@
 import type { RedisClient } from '../redis/client.js';
 import { sleep, withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
+import { Utilisation } from './utilisation.js';
 
 const EVERY_MS = 2_000;
 const LIVES_MS = 15_000;
@@ -46,18 +47,25 @@ export class Stats {
   }
 }
 
-/** Writes the counts until the signal. An outage costs the counts of that time, nothing else. */
+/** Beside the channels: how busy the worker's event loop is. No channel has braces in its name. */
+export const LOAD_FIELD = '{load}';
+
+/** Writes the counts until the signal, and the load of this process where `tellsLoad`. An outage costs the counts of that time, nothing else. */
 export async function writeStats(
   client: RedisClient,
   keys: Keys,
   worker: string,
   stats: Stats,
   signal: AbortSignal,
+  tellsLoad: () => boolean = () => false,
 ): Promise<void> {
   const key = keys.stats(worker);
+  const utilisation = new Utilisation(STEPS);
   while (!signal.aborted) {
     await sleep(EVERY_MS, signal);
     const fields = [...stats.turn()].flatMap(([channel, counts]) => [channel, JSON.stringify(counts)]);
+    const load = utilisation.look();
+    if (tellsLoad()) fields.push(LOAD_FIELD, load.toFixed(4));
     const write = client.multi().del(key);
     if (fields.length > 0) write.hset(key, ...fields).pexpire(key, LIVES_MS);
     await withDeadline(write.exec(), EVERY_MS, 'the write of stats').catch(() => {});

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../observe/metrics.js';
 import type { Queues } from '../queue/queues.js';
 import type { Keys } from '../redis/keys.js';
-import type { LiveRules } from '../rules/port.js';
+import type { DynamicRules } from '../rules/port.js';
 import type { Settings } from '../settings/definitions.js';
 import type { Clients } from './clients.js';
 import type { Health } from './health.js';
@@ -14,7 +14,7 @@ export type Context = {
   readonly worker: string;
   readonly keys: Keys;
   readonly clients: Clients;
-  readonly rules: LiveRules;
+  readonly rules: DynamicRules;
   readonly queues: Queues;
   readonly health: Health;
   readonly metrics: Metrics;

@@ -1,5 +1,6 @@
 import { createAnnouncer } from '../../announce.js';
 import { createIntake } from '../../intake/intake.js';
+import { createLoadedPolicies } from '../../intake/loaded-policies.js';
 import { createRecording } from '../../intake/recording.js';
 import { Stats, writeStats } from '../../intake/stats.js';
 import type { Context } from '../context.js';
@@ -18,6 +19,9 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
   context.health.watch('outcomes', () => waiting('opening the outcome log'));
   const reader = await openLogReader(context);
   const stats = new Stats();
+  const policies = createLoadedPolicies({ client: clients.main, keys, rules, log, set });
+  // Before the first outcome: all workers judge by the same numbers.
+  await policies.refresh();
   const { recordFile, recordFileMaxBytes: maxBytes, recordFiles: files, logClockLead: logClockLeadMs } = settings;
   const recording =
     recordFile === undefined
@@ -27,7 +31,7 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
     client: clients.main,
     keys,
     reader,
-    rules,
+    rules: policies,
     announcer: createAnnouncer({ client: clients.main, keys, queues, log, count }),
     stats,
     freshForMs: settings.freshFor,
@@ -57,7 +61,12 @@ export async function outcomes(context: Context, signal: AbortSignal): Promise<v
   });
 
   try {
-    await Promise.all([intake.run(signal), writeStats(clients.main, keys, worker, stats, signal)]);
+    const tellsLoad = () => rules.hasDynamic();
+    await Promise.all([
+      intake.run(signal),
+      policies.run(signal),
+      writeStats(clients.main, keys, worker, stats, signal, tellsLoad),
+    ]);
   } finally {
     await recording?.close();
   }

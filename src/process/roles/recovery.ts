@@ -2,6 +2,7 @@ import { createAnnouncer } from '../../announce.js';
 import { lastMinute, liveWorkers } from '../../intake/last-minute.js';
 import type { ChannelStats } from '../../intake/stats.js';
 import { redisChores } from '../../recovery/housekeeping.js';
+import { createLoadWatch } from '../../recovery/load-watch.js';
 import { logChores } from '../../recovery/log-chores.js';
 import { createWatcher } from '../../recovery/watcher.js';
 import { sleep, withDeadline } from '../../redis/deadline.js';
@@ -17,6 +18,8 @@ const CALL_MS = 2_000;
 export async function recovery(context: Context, signal: AbortSignal): Promise<void> {
   const { settings, keys, clients, rules, queues, log } = context;
   const { count, set } = context.metrics;
+  const workers = () => liveWorkers(clients.log, keys);
+  const loadWatch = createLoadWatch({ client: clients.main, keys, rules, workers, log });
   const watcher = createWatcher({
     client: clients.main,
     keys,
@@ -27,7 +30,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
     count,
     queues,
     workerClient: clients.queueWorker,
-    seen: async () => busiestFirst(await lastMinute(clients.main, keys, await liveWorkers(clients.log, keys))),
+    seen: async () => busiestFirst(await lastMinute(clients.main, keys, await workers())),
     chores: [
       ...redisChores(clients.main, keys),
       ...logChores({ client: clients.log, keys, maxLen: settings.streamMaxLen }),
@@ -64,7 +67,7 @@ export async function recovery(context: Context, signal: AbortSignal): Promise<v
   });
   watchProgress(context.health, 'recovery', watch, progress, signal);
 
-  await Promise.all([watcher.run(signal), lookAroundUntilTheEnd()]);
+  await Promise.all([watcher.run(signal), loadWatch.run(signal), lookAroundUntilTheEnd()]);
 }
 
 function busiestFirst(counts: ReadonlyMap<string, ChannelStats>): string[] {
