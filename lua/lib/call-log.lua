@@ -8,13 +8,13 @@
 local callLog = { forgetful = false, reason = 'success-rate' }
 callLog.__index = callLog
 
-local CHUNK = 100  -- old members read at one go
-local ZADDED = 1000 -- members written at one go: unpack() has a limit
+local CHUNK = 100   -- old members read at first
+local AT_ONCE = 1000 -- members read or written at one go: unpack() has a limit
 
 local function loadCallLog(span, most, minCalls)
   local w = setmetatable({
     span = span, most = most, minCalls = minCalls, newest = 0, number = 0, successes = 0, failures = 0, slow = 0, stored = 0, crowded = 0,
-    chunk = {}, nextOld = 1, gone = 0, left = 0, added = {}, firstAdded = 1, changed = false, cleared = channel.clearWindow,
+    chunk = {}, reads = CHUNK, nextOld = 1, gone = 0, left = 0, added = {}, firstAdded = 1, changed = false, cleared = channel.clearWindow,
   }, callLog)
   local values = {}
   local stored = redis.call('HGETALL', KEYS[7])
@@ -42,11 +42,12 @@ function callLog:tally(result, by)
   end
 end
 
--- The oldest stored call that is still in the log: read in chunks, because mostly there is nothing to drop.
+-- The oldest stored call that is still in the log: few are read at first, because mostly there is nothing to drop.
 function callLog:oldestStored()
   if self.left == 0 then return nil end
   if self.nextOld > #self.chunk then
-    self.chunk, self.nextOld = redis.call('ZRANGE', KEYS[8], self.gone, self.gone + CHUNK - 1, 'WITHSCORES'), 1
+    self.chunk, self.nextOld = redis.call('ZRANGE', KEYS[8], self.gone, self.gone + self.reads - 1, 'WITHSCORES'), 1
+    self.reads = AT_ONCE
   end
   return tonumber(self.chunk[self.nextOld + 1])
 end
@@ -124,7 +125,7 @@ function callLog:save()
   end
   for i = self.firstAdded, #self.added do
     written[#written + 1], written[#written + 2] = int(self.added[i].ends), self.added[i].member
-    if #written >= 2 * ZADDED then flush() end
+    if #written >= 2 * AT_ONCE then flush() end
   end
   flush()
   redis.call('HSET', KEYS[7], '@log', int(self.number), '@newest', int(self.newest),

@@ -1,7 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { override } from '../../src/channel/override.js';
 import { record } from '../../src/channel/record.js';
+import { tidyLog } from '../../src/channel/tidy.js';
 import type { ChannelBatch } from '../../src/domain/batch.js';
+import type { Window } from '../../src/domain/policy.js';
 import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
 import { Keys } from '../../src/redis/keys.js';
 import { startRedis } from '../support/redis.js';
@@ -9,7 +11,8 @@ import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
 import { batchOf, C10, channelOn, FRESH_MS, policyOf } from './support.js';
 
-const WRITES = /^(set|del|hset|hdel|rpush|ltrim|pexpireat|persist|zadd|zrem|lrem|unlink|expire|pexpire)$/;
+const WRITES =
+  /^(set|del|hset|hdel|rpush|ltrim|pexpireat|persist|zadd|zrem|zremrangebyrank|lrem|unlink|expire|pexpire)$/;
 
 describe('what a call of record.lua costs, from INFO commandstats', () => {
   let client: RedisClient;
@@ -74,6 +77,80 @@ describe('what a call of record.lua costs, from INFO commandstats', () => {
       expect(cost.list).not.toMatch(/rpush.*channel_health/);
     },
   );
+
+  /** Every kind beside the plain one, with everything that can stand beside a rate. */
+  const ALSO = {
+    ...{ slow: { overMs: 1_000, rate: 9_999 }, minFailures: 2, maxConsecutiveFailures: 100_000, minSources: 2 },
+    rateLimit: { minMs: 1_000, maxMs: 60_000 },
+  };
+  const LOG: Window = { kind: 'log', spanMs: 60_000, minCalls: 5, maxEntries: 1_000 };
+  const TEST = { healthy: 9_500, failing: 5_000, falseBlocks: 1e-6, up: 18, down: 8, limit: 1_000_000 };
+  const SEQUENTIAL: Window = { kind: 'sequential', ...TEST };
+
+  it.each([
+    ['S', 18],
+    ['S'.repeat(1_000), 18],
+    ['F', 20],
+    ['FSL'.repeat(300), 20],
+  ])(
+    'a full call log: at most 18 commands, 20 with a failure, also where as many calls have to go as come (%#)',
+    async (story, most) => {
+      const { channel } = fresh();
+      const policy = policyOf({ window: LOG, rate: 0, maxFailures: 100_000, ...ALSO });
+      await channel.record('FS'.repeat(500), policy);
+      const cost = await costOf(() => channel.record(story, policy, { partition: 'new/log/1/0', source: 'a' }));
+      expect(await client.exists(channel.names[1])).toBe(0);
+      expect(cost.commands, cost.list).toBeLessThanOrEqual(most);
+      expect(await client.zcard(channel.names[7])).toBe(1_000);
+    },
+  );
+
+  it.each([1, 1_000])(
+    'a sequential test of a healthy channel: two reads and no write for a batch of %i',
+    async (size) => {
+      for (const policy of [policyOf({ window: SEQUENTIAL }), policyOf({ window: SEQUENTIAL, ...ALSO })]) {
+        const { channel } = fresh();
+        const cost = await costOf(() => channel.record('S'.repeat(size), policy));
+        expect(cost, cost.list).toMatchObject({ commands: 2, writes: 0 });
+      }
+    },
+  );
+
+  it.each(['F', 'FSL'.repeat(300)])(
+    'a sequential test with its score above 0: at most 15 commands (%#)',
+    async (story) => {
+      const { channel } = fresh();
+      const policy = policyOf({ window: SEQUENTIAL, ...ALSO });
+      await channel.record('FFFF', policy);
+      const cost = await costOf(() => channel.record(story, policy, { source: 'a' }));
+      expect(cost.commands, cost.list).toBeLessThanOrEqual(15);
+    },
+  );
+
+  it('rules beside the rate cost a healthy channel of a count window nothing', async () => {
+    const { channel } = fresh();
+    const cost = await costOf(() => channel.record('S'.repeat(1_000), policyOf(ALSO)));
+    expect(cost, cost.list).toMatchObject({ commands: 2, writes: 0 });
+  });
+
+  it.each([
+    ['a pause', 'SW', policyOf(ALSO), 18],
+    ['a word on the only source that fails', 'FFFF', policyOf(ALSO), 18],
+  ] as const)('%s: at most so many commands', async (_what, story, policy, most) => {
+    const { channel } = fresh();
+    const cost = await costOf(() => channel.record(story, policy, { source: 'a', retryAfterMs: 5_000 }));
+    expect(cost.commands, cost.list).toBeLessThanOrEqual(most);
+  });
+
+  it('a tidying of a call log: one read where there is nothing to remove', async () => {
+    const { channel, name } = fresh();
+    await channel.record('S'.repeat(100), policyOf({ window: LOG }));
+    const many = { spanMs: 60_000, freshForMs: FRESH_MS, most: 1_000 };
+    await tidyLog(client, new Keys(), name, many);
+    const cost = await costOf(() => tidyLog(client, new Keys(), name, many));
+    expect(cost, cost.list).toMatchObject({ commands: 2, writes: 0 });
+    expect(cost.list).toMatch(/time 1/);
+  });
 
   it.each(['S', 'F', 'FS'.repeat(500)])('a blocked channel: at most four reads and no write (%s)', async (story) => {
     const { channel } = fresh();

@@ -49,6 +49,8 @@ describe('a third party that asks to wait, in script and model alike', () => {
     channel.pass(20_001);
     await channel.record('FFF', policy);
     expect(channel.kinds()).toEqual(['blocked', 'recovered', 'paused', 'resumed', 'relapsed']);
+    // What is told of the pause names no incident, although one is still watched.
+    expect(channel.told.slice(2, 4)).toMatchObject(Array(2).fill({ incident: '', trips: 0 }));
     expect(channel.told[4]).toMatchObject({ trips: 2, incident: channel.told[0]?.incident });
   });
 
