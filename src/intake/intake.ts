@@ -39,9 +39,9 @@ export type Intake = {
   run(signal: AbortSignal): Promise<void>;
   /**
    * One batch: decode, classify, group, record, announce. Resolves when it may be committed; rejects when it must be given again, after
-   * a back-off. Every call in it has a deadline, so it ends soon whatever happens.
+   * a back-off. Every call in it has a deadline, so it ends soon whatever happens. After the signal nothing more is recorded.
    */
-  handle(batch: LogBatch): Promise<void>;
+  handle(batch: LogBatch, signal?: AbortSignal): Promise<void>;
   /**
    * Set while Redis refuses to judge; the text is its reason. Such time is not a stall. `partitions`: only these count, because one that
    * went to another worker in the middle of its trouble is no longer ours to wait for.
@@ -138,9 +138,11 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** One channel's part of a batch, in bites; resolves to its dead letters. */
-  async function judgeChannel(channel: string, whole: ChannelBatch): Promise<DeadLetter[]> {
+  async function judgeChannel(channel: string, whole: ChannelBatch, signal?: AbortSignal): Promise<DeadLetter[]> {
     const letters: DeadLetter[] = [];
     for (const batch of cutBatch(whole, MOST_AT_ONCE)) {
+      // Another server may answer by now, which has to be given what came before first.
+      signal?.throwIfAborted();
       const recorded = await recordChannel(channel, batch);
       // Announced as soon as it is recorded: a node of a cluster that is away must not keep the others' blocks untold.
       if (Array.isArray(recorded)) letters.push(...recorded);
@@ -149,12 +151,12 @@ export function createIntake(options: IntakeOptions): Intake {
     return letters;
   }
 
-  async function handle(batch: LogBatch): Promise<void> {
+  async function handle(batch: LogBatch, signal?: AbortSignal): Promise<void> {
     const { channels, letters, unjudged } = groupBatch(batch, grouping);
     const all = [...channels];
     const failures: unknown[] = [];
     for (let from = 0; from < all.length; from += AT_ONCE) {
-      const part = all.slice(from, from + AT_ONCE).map(([channel, one]) => judgeChannel(channel, one));
+      const part = all.slice(from, from + AT_ONCE).map(([channel, one]) => judgeChannel(channel, one, signal));
       // Every call is waited for, whatever the others did: nothing of this batch may still run when it is given again.
       for (const done of await Promise.allSettled(part)) {
         if (done.status === 'fulfilled') letters.push(...done.value);

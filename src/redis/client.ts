@@ -10,7 +10,9 @@ export type RedisClient = Redis | Cluster;
 /**
  * What a connection is for decides how it behaves when Redis is away.
  *
- * - `commands`: scripts and reads. Fails at once while disconnected, so that callers back off; resends are safe (idempotent).
+ * - `commands`: scripts and reads. Fails at once while disconnected, so that callers back off, and never resends what a lost connection
+ *   left unanswered: after a failover it would reach another server, which may lack what came before, and its fence would hide that. (In a
+ *   cluster a call is still repeated: it has no other way to wait for a node.)
  * - `blocking`: `XREAD BLOCK`. On its own connection, because it delays everything else.
  * - `publish`: appends to the log. Never resends: an XADD whose answer was lost would be appended twice.
  * - `queue-producer`, `queue-worker`: as BullMQ demands them.
@@ -113,7 +115,6 @@ function purposeOptions(purpose: Purpose): RedisOptions {
   const common: RedisOptions = { retryStrategy, reconnectOnError, connectTimeout: 5_000, disconnectTimeout: 500 };
   switch (purpose) {
     case 'commands':
-      return { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 1 };
     case 'blocking':
       return { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 0 };
     case 'publish':

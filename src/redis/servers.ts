@@ -1,3 +1,4 @@
+import type { Cluster } from 'ioredis';
 import type { RedisClient } from './client.js';
 import { withDeadline } from './deadline.js';
 
@@ -23,6 +24,40 @@ export async function serverIds(clients: readonly RedisClient[]): Promise<string
 /** Whether one of `now` was not known before. Nothing known yet is no failover. */
 export function isFailover(known: readonly string[], now: readonly string[]): boolean {
   return known.length > 0 && now.some((id) => !known.includes(id));
+}
+
+/**
+ * Calls `act` whenever another server may answer from now on: one of these clients has a new connection, or a cluster other primaries. No
+ * call goes there before, since those that waited for an answer fail with the old connection.
+ *
+ * @returns ends it
+ */
+export function onOtherServer(clients: readonly RedisClient[], act: () => void): () => void {
+  const ends = clients.map((client) => {
+    if ('nodes' in client) return watchCluster(client, act);
+    client.on('ready', act);
+    return () => void client.off('ready', act);
+  });
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
+function watchCluster(client: Cluster, act: () => void): () => void {
+  const primaries = () =>
+    client
+      .nodes('master')
+      .map(({ options: { host, port } }) => `${host}:${port}`)
+      .sort()
+      .join();
+  let known = primaries();
+  const look = () => {
+    const now = primaries();
+    if (now !== known) act();
+    known = now;
+  };
+  client.on('-node', look).on('refresh', look);
+  return () => void client.off('-node', look).off('refresh', look);
 }
 
 function replicationId(info: string): string[] {

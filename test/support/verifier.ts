@@ -67,6 +67,10 @@ export async function verify(options: VerifierOptions): Promise<Verdict> {
       const found = await channelProblems(client, keys, channel, window, story);
       problems.push(...found.map((problem) => `${channel}: ${problem}`));
     }
+    for (const channel of await channelsWithWindow(client, keys)) {
+      // A failover that took outcomes from the log must not leave them in a window.
+      if (!log.has(channel) && !byHand.includes(channel)) problems.push(`${channel}: a window, but nothing in the log`);
+    }
     const all = [...stories.values()].flat();
     if (!lossy) problems.push(...(await jobProblems(queueUrl, keys, all)));
     problems.push(...(await logProblems(logClient, keys)));
@@ -75,6 +79,18 @@ export async function verify(options: VerifierOptions): Promise<Verdict> {
   } finally {
     await Promise.all(clients.map((each) => closeRedis(each)));
   }
+}
+
+async function channelsWithWindow(client: RedisClient, keys: Keys): Promise<string[]> {
+  const [before, after] = keys.channel('\n')[0].split('\n') as [string, string];
+  const names: string[] = [];
+  const nodes = 'nodes' in client ? client.nodes('master') : [client];
+  for (const node of nodes) {
+    for await (const found of node.scanStream({ match: `${before}*${after}`, count: 1_000 })) {
+      for (const key of found as string[]) names.push(key.slice(before.length, key.length - after.length));
+    }
+  }
+  return names;
 }
 
 async function channelProblems(

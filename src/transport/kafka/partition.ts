@@ -16,6 +16,8 @@ export class Partition {
   readonly #log: KnownLog;
   /** Whether it was looked, since the last assignment or jump of offsets, that this still is the same log. */
   #checked = false;
+  /** Whether other Redis servers may answer than those that were asked last. */
+  #unsure = false;
   /** The offset after the last one that the handler is done with. */
   #next: bigint | undefined;
   #committed: bigint | undefined;
@@ -58,6 +60,11 @@ export class Partition {
   /** The log ends before what was read of it: it is another one, to be looked at with the next batch. */
   doubt(): void {
     this.#checked = false;
+  }
+
+  /** Another Redis server may answer from now on: not to be handed what comes next before all that it never saw. */
+  doubtServers(): void {
+    this.#unsure = true;
   }
 
   /**
@@ -152,20 +159,21 @@ export class Partition {
     const { count, warn } = this.#parts;
     for (let attempt = 0; ; attempt += 1) {
       try {
+        if (this.#unsure) {
+          this.#unsure = false;
+          const servers = await this.#log.serversNow();
+          if (this.#log.isFailover(servers)) return await this.#goBack(servers, consuming).then(() => false);
+        }
         await consuming.handler({ partition: this.name, entries }, signal);
         break;
       } catch (error) {
+        this.#unsure = true;
         if (signal.aborted) throw error;
         onRefused();
         count('redeliveries');
         warn({ partition: this.name, err: error }, 'a batch could not be handled; handing it over again');
         await sleep(backoffMs(attempt), signal);
         if (signal.aborted) throw error;
-      }
-      const servers = await this.#log.serversNow().catch(() => []);
-      if (this.#log.isFailover(servers)) {
-        await this.#goBack(servers, consuming);
-        return false;
       }
     }
     for (const { arrivalMs } of entries) this.#log.note(arrivalMs);

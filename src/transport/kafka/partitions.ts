@@ -26,6 +26,11 @@ export class Partitions {
     return new Map(this.#owned.map((n) => [n, this.get(n)]));
   }
 
+  /** Another Redis server may answer from now on. */
+  doubtServers(): void {
+    for (const partition of this.#all.values()) partition.doubtServers();
+  }
+
   /** What the group gave to this reader, in place of what it had. */
   assign(numbers: readonly number[]): void {
     for (const n of this.#owned) if (!numbers.includes(n)) this.get(n).lose();

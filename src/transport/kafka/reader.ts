@@ -2,7 +2,7 @@ import type { EachBatchPayload } from 'kafkajs';
 import type { RedisClient } from '../../redis/client.js';
 import { backoffMs, sleep, withDeadline } from '../../redis/deadline.js';
 import type { Keys } from '../../redis/keys.js';
-import { serverIds } from '../../redis/servers.js';
+import { onOtherServer, serverIds } from '../../redis/servers.js';
 import { beat, leave } from '../heartbeat.js';
 import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
 import { type Log, quietLog, SILENT } from '../quiet-log.js';
@@ -85,6 +85,8 @@ class KafkaReader implements LogReader {
   }
 
   async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
+    const { client, keys, worker, watch } = this.#settings;
+    const ignore = onOtherServer([client, ...watch], () => this.#partitions.doubtServers());
     for (let attempt = 0; !signal.aborted; attempt += 1) {
       const startedAt = performance.now();
       await this.#consume(handler, signal).catch((error: unknown) => {
@@ -97,7 +99,7 @@ class KafkaReader implements LogReader {
       if (!signal.aborted) await sleep(backoffMs(attempt, 500, 5_000), signal);
     }
     await withDeadline(this.#deadLetters.close(), END_WHILE_AWAY_MS, 'the end of the dead letters').catch(() => {});
-    const { client, keys, worker } = this.#settings;
+    ignore();
     if (worker !== '') await leave(client, keys, worker).catch(() => {});
   }
 

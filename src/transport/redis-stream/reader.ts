@@ -1,6 +1,6 @@
 import { closeRedis, whenReady } from '../../redis/client.js';
 import { sleep } from '../../redis/deadline.js';
-import { serverIds } from '../../redis/servers.js';
+import { onOtherServer, serverIds } from '../../redis/servers.js';
 import { beat, leave } from '../heartbeat.js';
 import type { BatchHandler, DeadLetter, LogProgress, LogReader } from '../port.js';
 import { quietLog } from '../quiet-log.js';
@@ -48,12 +48,11 @@ class RedisStreamReader implements LogReader {
 
   async run(handler: BatchHandler, signal: AbortSignal): Promise<void> {
     await whenReady(this.#settings.client, signal).catch(() => {});
-    // A new connection may lead to another server: to be looked at before anything more is recorded than must be.
-    const lookSoon = () => {
+    const ignore = onOtherServer([this.#settings.client, ...this.#settings.watch], () => {
+      for (const { reader } of this.#owned.values()) reader.doubt();
+      // A shard where nothing comes is looked at from outside.
       this.#beatAt = Number.NEGATIVE_INFINITY;
-    };
-    const clients = [this.#settings.client, ...this.#settings.watch];
-    for (const client of clients) client.on('ready', lookSoon);
+    });
     while (!signal.aborted) {
       try {
         await this.#look(handler, signal);
@@ -64,7 +63,7 @@ class RedisStreamReader implements LogReader {
       }
       await sleep(LOOK_MS, signal);
     }
-    for (const client of clients) client.off('ready', lookSoon);
+    ignore();
     await Promise.all([...this.#owned.keys()].map((shard) => this.#giveUp(shard)));
     await Promise.all(this.#ending.values());
     await leave(this.#settings.client, this.#settings.keys, this.#settings.worker).catch(() => {});

@@ -68,6 +68,7 @@ export class ShardReader {
       this.#round = new AbortController();
       try {
         const from = await this.#open(signal);
+        if (this.#round.signal.aborted) continue;
         await this.#readOn(from, handler, AbortSignal.any([signal, this.#round.signal]), () => {
           attempt = -1;
         });
@@ -86,6 +87,11 @@ export class ShardReader {
   /** The lease belongs to somebody else: what this reader remembers may be old, and is not to be written. */
   lose(): void {
     this.#lost = true;
+  }
+
+  /** Another server may answer from now on: nothing more is recorded before the shard was opened anew, or its fence could hide a gap. */
+  doubt(): void {
+    this.#round.abort(new Error('another server may answer'));
   }
 
   /**
@@ -150,6 +156,7 @@ export class ShardReader {
     let read = this.#reads.start(from);
     while (!signal.aborted) {
       const { entries } = await read;
+      if (signal.aborted) return;
       const last = entries.at(-1)?.position;
       if (last === undefined) {
         this.#progressed();
@@ -227,10 +234,7 @@ export class ShardReader {
     if (due && this.#savedPosition !== this.#committed) await this.#save().catch(() => {});
   }
 
-  /**
-   * Notes the position in `fuseline:log`, which may lie behind the group's: it only has to tell another log from this one. Then cuts off
-   * what nobody reads again, not even after a failover.
-   */
+  /** Notes the position in `fuseline:log`, to tell another log from this one by, and cuts off what nobody reads again. */
   async #save(): Promise<void> {
     if (this.#generation === 0) return;
     const { client, keys, rewindMs } = this.#parts.settings;
