@@ -43,7 +43,7 @@ export async function workersLoad(
   workers: readonly string[],
 ): Promise<number | undefined> {
   const texts = await Promise.all(workers.map((worker) => main.hget(keys.stats(worker), LOAD_FIELD)));
-  const loads = texts.flatMap((text) => (text !== null && Number(text) >= 0 && Number(text) <= 1 ? [Number(text)] : []));
+  const loads = texts.flatMap((text) => (text && Number(text) >= 0 && Number(text) <= 1 ? [Number(text)] : []));
   return loads.length === 0 ? undefined : loads.reduce((sum, load) => sum + load, 0) / loads.length;
 }
 

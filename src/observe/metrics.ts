@@ -44,8 +44,12 @@ const GAUGES = {
   fuseline_load: {
     help: 'Load that the factors last went by, a share from 0 to 1; -1 unknown, or no policy is dynamic',
   },
-  fuseline_window_factor: { help: 'By how much windows of dynamic policies are larger than written; 0 in a process that judges nothing' },
-  fuseline_rate_factor: { help: 'By how much dynamic policies tolerate more failures than written; 0 in a process that judges nothing' },
+  fuseline_window_factor: {
+    help: 'By how much windows of dynamic policies are larger than written; 0 in a process that judges nothing',
+  },
+  fuseline_rate_factor: {
+    help: 'By how much dynamic policies tolerate more failures than written; 0 in a process that judges nothing',
+  },
   fuseline_groups_at_floor: {
     help: 'Groups that show blocked channels to keep their minVisible, or did within the last minute',
   },
