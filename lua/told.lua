@@ -22,19 +22,26 @@ local MOST = 10000
 local BEGINS = { blocked = true, relapsed = true }
 local OPEN = { blocked = true, relapsed = true, extended = true, shortened = true }
 local ENDS = { recovered = true, held = true }
--- A shadow block hides nothing: it is no part of what the receiver believes about the channel, and takes the place of no other news.
-local ASIDE = kind == 'observed'
+-- News of a channel in use: no part of what the receiver believes about blocks, so that it takes the place of no news of them. Newer news
+-- takes its place only if it is about the same thing.
+local ABOUT = { observed = 'observed', level = 'level', suspected = 'suspected', forced = 'force', ['force-ended'] = 'force' }
+local ASIDE = ABOUT[kind]
 
 -- told, kind: the newest news that went out · heard: newest block that the receiver knows of · open: it believes the channel blocked
--- aside: newest shadow block that went out
+-- aside: per thing the newest news that went out, and that was handed to the queue: `<thing>=<told>/<offered>`, apart by spaces
 -- offered: newest news that was handed to its queue · coming: newest block whose beginning waits there · busy, run: whose turn until when
 local function read()
   local parts = {}
   for part in string.gmatch((redis.call('HGET', KEYS[1], field) or '') .. '|', '([^|]*)|') do parts[#parts + 1] = part end
   local function int(i) return tonumber(parts[i] or '') or 0 end
+  local aside = {}
+  for thing, told, offered in string.gmatch(parts[9] or '', '(%l+)=(%d+)/(%d+)') do
+    aside[thing] = { told = tonumber(told), offered = tonumber(offered) }
+  end
+  if ASIDE then aside[ASIDE] = aside[ASIDE] or { told = 0, offered = 0 } end
   return {
     told = int(1), kind = parts[2] or '', heard = int(3), open = parts[4] == '1', offered = int(5), coming = int(6),
-    busy = int(7), run = parts[8] or '', aside = int(9),
+    busy = int(7), run = parts[8] or '', aside = aside, mine = aside[ASIDE],
   }
 end
 
@@ -55,8 +62,10 @@ end
 
 local function write(s)
   makeRoom()
-  redis.call('HSET', KEYS[1], field, string.format('%d|%s|%d|%s|%d|%d|%d|%s|%d', s.told, s.kind, s.heard, s.open and '1' or '0',
-    s.offered, s.coming, s.busy, s.run, s.aside))
+  local aside = {}
+  for thing, at in pairs(s.aside) do aside[#aside + 1] = string.format('%s=%d/%d', thing, at.told, at.offered) end
+  redis.call('HSET', KEYS[1], field, string.format('%d|%s|%d|%s|%d|%d|%d|%s|%s', s.told, s.kind, s.heard, s.open and '1' or '0',
+    s.offered, s.coming, s.busy, s.run, table.concat(aside, ' ')))
   if redis.call('PTTL', KEYS[1]) < keep then redis.call('PEXPIRE', KEYS[1], string.format('%d', keep)) end
 end
 
@@ -77,10 +86,11 @@ local function expected(s)
 end
 
 local function claim(s)
-  if epoch == s.told or (ASIDE and epoch <= s.aside) then return 'duplicate', 0 end
+  if epoch == s.told or (ASIDE and epoch <= s.mine.told) then return 'duplicate', 0 end
   if kind == 'recovered' and ENDS[s.kind] and block > 0 and s.heard >= block then return 'duplicate', 0 end
-  if epoch < s.told then return 'older', 0 end
-  if epoch < s.offered then return 'superseded', 0 end
+  -- The end of a watch says nothing about them.
+  if epoch < s.told and not (ASIDE and s.kind == 'held') then return 'older', 0 end
+  if epoch < s.offered or (ASIDE and epoch < s.mine.offered) then return 'superseded', 0 end
   if not expected(s) then return 'unprompted', 0 end
   if s.busy > now and s.run ~= run then return 'wait', s.busy - now end
   -- The end of a block and the end of its watch may be found together (everything was down): they are told in this order, both.
@@ -106,18 +116,23 @@ if action == 'claim' then
 end
 if action == 'offer' then
   -- `held` is no change of state: it overtakes nothing.
-  if kind ~= 'held' and not ASIDE then s.offered = math.max(s.offered, epoch) end
+  if ASIDE then
+    s.mine.offered = math.max(s.mine.offered, epoch)
+  elseif kind ~= 'held' then
+    s.offered = math.max(s.offered, epoch)
+  end
   if BEGINS[kind] then s.coming = math.max(s.coming, block) end
 elseif s.run == run then
   s.busy, s.run = 0, ''
 end
 if action == 'told' and ASIDE then
-  s.aside = math.max(s.aside, epoch)
+  s.mine.told = math.max(s.mine.told, epoch)
 elseif action == 'told' and epoch > s.told then
   s.told, s.kind, s.heard, s.open = epoch, kind, math.max(s.heard, block), OPEN[kind] or false
 elseif action == 'dead' then
   if BEGINS[kind] and s.coming == block then s.coming = 0 end
   if s.offered == epoch then s.offered = s.told end
+  if ASIDE and s.mine.offered == epoch then s.mine.offered = s.mine.told end
 elseif action == 'release' and hold > 0 then
   local wait = tonumber(redis.call('HGET', KEYS[1], '@wait') or '') or 0
   redis.call('HSET', KEYS[1], '@wait', string.format('%d', math.max(wait, now + hold)))

@@ -117,6 +117,59 @@ describe('what a receiver was told', () => {
     expect(await deliver(news('held', 5))).toBe('send');
   });
 
+  it('takes news of a channel in use for nothing that ends or begins a block: an end and a watch’s end are told before and after it', async () => {
+    for (const [i, kind] of (['level', 'suspected', 'forced', 'force-ended'] as const).entries()) {
+      const at = 100 * i;
+      await deliver(news('blocked', at + 1, at + 1));
+      await offer(news('recovered', at + 2, at + 1));
+      // Found while the end was being retried.
+      expect(await deliver(news(kind, at + 3, 0)), kind).toBe('send');
+      expect(await verdict(news('recovered', at + 2, at + 1)), kind).toBe('send');
+      await told.told('ops', news('recovered', at + 2, at + 1), `r${at + 2}`);
+      expect(await deliver(news(kind, at + 4, 0)), kind).toBe('send');
+      expect(await deliver(news('held', at + 5, at + 1)), kind).toBe('send');
+    }
+  });
+
+  it('tells of a level once, the newest, and none that a newer block has made old', async () => {
+    const level = (epoch: number) => news('level', epoch, 0);
+    await offer(level(1), level(2));
+    expect(await verdict(level(1))).toBe('superseded');
+    expect(await deliver(level(2))).toBe('send');
+    expect(await verdict(level(2))).toBe('duplicate');
+    // Other news of the channel in use is another matter, and so is the end of a watch.
+    await deliver(news('blocked', 3, 3));
+    await deliver(news('recovered', 4, 3));
+    await offer(level(5), news('suspected', 6, 0));
+    expect(await deliver(news('held', 7, 3))).toBe('send');
+    expect(await verdict(level(5))).toBe('send');
+    await told.dead('ops', level(5), 'r5');
+    await offer(level(8), news('blocked', 9, 9));
+    expect(await verdict(level(8))).toBe('superseded');
+    await deliver(news('blocked', 9, 9));
+    expect(await verdict(level(8))).toBe('older');
+  });
+
+  it('goes back to the newest level that is left when one went to the dead letters', async () => {
+    await offer(news('level', 1, 0), news('level', 2, 0));
+    expect(await verdict(news('level', 2, 0))).toBe('send');
+    await told.dead('ops', news('level', 2, 0), 'r2');
+    expect(await verdict(news('level', 1, 0))).toBe('send');
+  });
+
+  it('lets every reminder of a block through once, and its end after them', async () => {
+    await deliver(blocked);
+    for (const epoch of [2, 3, 4]) {
+      const reminder = news('extended', epoch, 1, { reason: 'awaits-release', until: epoch });
+      expect(await deliver(reminder)).toBe('send');
+      expect(await verdict(reminder)).toBe('duplicate');
+    }
+    expect(await deliver(news('recovered', 5, 1))).toBe('send');
+    // Who never heard of the block learns of it from a reminder.
+    await told.dead('ops', news('blocked', 6, 6), 'r6');
+    expect(await deliver(news('extended', 7, 6, { reason: 'awaits-release', until: 8 }))).toBe('both');
+  });
+
   it('tells the end of a block that a failover took away, although what the receiver heard of it went the same way', async () => {
     await deliver(blocked);
     await deliver(recovered);
