@@ -2,7 +2,7 @@ import { classify, classOfCode, type OutcomeClass } from '../domain/classify.js'
 import { formatDuration } from '../domain/duration.js';
 import { DEFAULT_IGNORED_CODES, TIMEOUT } from '../domain/ignored-codes.js';
 import type { Outcome } from '../domain/outcome.js';
-import { type Policy, windowTtlMs } from '../domain/policy.js';
+import { type HalfOpen, type Policy, windowTtlMs } from '../domain/policy.js';
 import { callsToBlock, failuresToBlock, formatFalseBlocks } from '../domain/window/sequential-test.js';
 import { roughly } from './output.js';
 
@@ -29,7 +29,8 @@ export function blockingWords(policy: Policy): string[] {
       : [
           `all this only if the last failures (20 at most) come from ${minSources} sources or more; outcomes without a source are one source. From fewer, people are told once in ${roughly(windowTtlMs(policy))}, and nothing is hidden`,
         ]),
-    blockWords(policy),
+    ...levelWords(policy),
+    ...blockWords(policy),
   ];
 }
 
@@ -130,14 +131,31 @@ function slowShareWords({ slow, window }: Policy): string[] {
   ];
 }
 
-function blockWords({ block, holdMs }: Policy): string {
+function blockWords({ block, holdMs, halfOpen, isReleasedByHand }: Policy): string[] {
   const { forMs, growth, maxMs } = block;
   const longer = growth === 1 ? '' : `, ${growth} times as long with each relapse, ${formatDuration(maxMs)} at most`;
   const watched =
     holdMs === 0
       ? 'it is not watched afterwards'
       : `then it is watched for ${formatDuration(holdMs)}, and a block within that is a relapse`;
-  return `a block lasts ${formatDuration(forMs)}${longer}; ${watched}`;
+  return [
+    `a block lasts ${formatDuration(forMs)}${longer}; ${watched}`,
+    ...(isReleasedByHand ? ['it does not end by itself: people are reminded, until one of them unblocks'] : []),
+    ...(halfOpen === undefined ? [] : [halfOpenWords(halfOpen)]),
+  ];
+}
+
+function halfOpenWords({ steps, permits, close, waitMs, reopens }: HalfOpen): string {
+  const shares = steps.map((share) => (share === 0 ? `${permits} calls at once` : `${share / 100} % of users`));
+  const otherwise = reopens ? 'blocked again' : 'closed';
+  return `at its end it is tried with ${shares.join(', then ')}: ${close} good outcomes end a step, a bad one blocks again, and after ${formatDuration(waitMs)} it is ${otherwise}`;
+}
+
+function levelWords({ levels = [] }: Policy): string[] {
+  if (levels.length === 0) return [];
+  return [
+    `below ${levels.map(({ name, line }) => `${line / 100} % it is ${name}`).join(', below ')}: told, not hidden`,
+  ];
 }
 
 function badCall({ slow }: Policy): string {

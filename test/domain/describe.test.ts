@@ -33,16 +33,11 @@ const sequential = fc.record(
   { kind: fc.constant('sequential'), healthy: percent(60, 99), failing: percent(1, 50), falseBlocks },
   { requiredKeys: ['kind', 'healthy', 'failing'] },
 );
-const slow = (share: boolean) =>
-  fc.oneof(
-    fc.constant({}),
-    fc.record(
-      share
-        ? { slowCall: time(1, 3_600_000), slowRate: percent() }
-        : { slowCall: time(1, 3_600_000), slowAs: fc.constant('failure') },
-      { requiredKeys: ['slowCall'] },
-    ),
-  );
+const slowCall = time(1, 3_600_000);
+const slowAs = fc.record({ slowCall, slowAs: maybe(fc.constant('failure')) });
+const slowRate = fc.record({ slowCall, slowRate: maybe(percent()) });
+const slow = (share: boolean): fc.Arbitrary<object> =>
+  share ? fc.oneof(fc.constant({}), slowAs, slowRate) : fc.oneof(fc.constant({}), slowAs);
 const kinds = {
   count: { window: count, slow: slow(true), maxFailures: fc.constant(undefined) },
   time: { window: timeWindow, slow: slow(true), maxFailures: maybe(whole(0, 100_000)) },
