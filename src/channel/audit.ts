@@ -13,7 +13,7 @@ const PAGE = 1_000;
 /**
  * One change that no rule made by itself.
  *
- * - By a person: `block`, `extend`, `shorten`, `unblock`, `force-closed` (kept in use and not judged), `rules-set`, `rules-rollback`.
+ * - By a person: `block`, `extend`, `shorten`, `unblock`, `force-closed` (kept in use and not judged), `load-set`, `load-clear`, `rules-set`, `rules-rollback`.
  * - By another program, on the block key: `foreign-block`, `foreign-extend`, `foreign-shorten`, `foreign-unblock`.
  *
  * An open set: show what you do not know.
@@ -25,7 +25,7 @@ export type AuditEntry = {
   /** Absent: another program, which leaves no name. */
   readonly actor?: string;
   readonly note?: string;
-  /** What was before and after: a channel's state, or a version of the rules. */
+  /** What was before and after: a channel's state, a version of the rules, or the load that was set. */
   readonly from?: string;
   readonly to?: string;
   /** Planned end of what the change began, Redis ms; -1: without end; absent: it has none to begin with. */

@@ -57,6 +57,8 @@ const WHAT: Readonly<Record<string, string>> = {
   shorten: 'blocked for less long',
   unblock: 'unblocked',
   'force-closed': 'kept in use, not judged',
+  'load-set': 'load set',
+  'load-clear': 'load left to the workers',
   'foreign-block': 'blocked: its key was set',
   'foreign-extend': 'blocked for longer: its key was moved',
   'foreign-shorten': 'blocked for less long: its key was moved',

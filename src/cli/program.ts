@@ -6,6 +6,7 @@ import { addConfig } from './config.js';
 import { CliError, reasonOf } from './failure.js';
 import { addGroups } from './groups.js';
 import { addKafka } from './kafka.js';
+import { addLoad } from './load.js';
 import { note } from './output.js';
 import { addPublish } from './publish.js';
 import { addReplay } from './replay.js';
@@ -41,6 +42,7 @@ function buildProgram(): Command {
   addStatus(program);
   addGroups(program);
   addByHand(program);
+  addLoad(program);
   addAudit(program);
   addPublish(program);
   addRules(program);

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { show } from '../domain/channel-name.js';
+import type { Factors } from '../domain/dynamic.js';
 import { type Explained, explainChannel, type Origin } from '../domain/origins.js';
 import { parseOutcome } from '../domain/outcome.js';
 import { presetOf } from '../domain/presets.js';
@@ -9,10 +10,11 @@ import { parseRules } from '../rules/parse.js';
 import { channelArgument, durationArgument } from './arguments.js';
 import { usage } from './failure.js';
 import { bold, note, plain, print, printJson, table } from './output.js';
+import { dynamicWords } from './load-words.js';
 import { blockingWords, countingWords, countOne, type OneOutcome } from './policy-words.js';
 import { withConnections } from './redis.js';
 import { readText, refuse } from './rules-file.js';
-import { rulesInForce } from './rules-in-force.js';
+import { rulesUnderLoad } from './rules-under-load.js';
 import { settingsOf } from './settings.js';
 
 type OutcomeFlags = { code?: string; success?: string; duration?: string; retryAfter?: string };
@@ -51,20 +53,20 @@ blocks in words and numbers, and what each kind of outcome counts as.
     });
 }
 
-type Source = { readonly file: string } | { readonly version: number };
+type Source = { readonly file: string } | { readonly version: number; readonly factors: Factors };
 type Read = { readonly document: RulesDocument; readonly source: Source };
 
 async function inForce(command: Command): Promise<Read> {
   const { redisUrl, prefix } = settingsOf(command);
   const rules = await withConnections(async ({ open }) =>
-    rulesInForce(await open(redisUrl, 'commands'), new Keys(prefix)),
+    rulesUnderLoad(await open(redisUrl, 'commands'), new Keys(prefix)),
   );
   if (rules.refused !== undefined)
     note(
       `fuseline: warning: the rules are refused (${rules.refused}), workers live by the last good ones: these are the defaults`,
     );
   else if (rules.empty) note('there are no rules: these are the defaults');
-  return { document: rules.document, source: { version: rules.version } };
+  return { document: rules.document, source: { version: rules.version, factors: rules.factors } };
 }
 
 async function fromFile(file: string): Promise<Read> {
@@ -115,6 +117,7 @@ function asText(channel: string, source: Source, explained: Explained, outcome: 
     ),
     ...section('What blocks', blockingWords(policy)),
     ...section('What outcomes count as', countingWords(policy)),
+    ...section('Under load', dynamicWords(policy, 'file' in source ? undefined : source.factors)),
     ...section('Why', presetLines(explained)),
     ...section('This outcome', outcome === undefined ? [] : outcomeLines(explained, outcome)),
   ].join('\n');

@@ -12,6 +12,8 @@ import { answered } from './redis.js';
 export type RulesInForce = {
   readonly version: number;
   readonly empty: boolean;
+  /** Some policy is judged by the load. */
+  readonly hasDynamic: boolean;
   /** Why the document under `fuseline:config` is refused. The policies are then the defaults. */
   readonly refused?: string;
   /** Empty if it is refused. */
@@ -35,11 +37,12 @@ export async function rulesInForce(client: RedisClient, keys: Keys): Promise<Rul
 }
 
 function asInForce(rules: Rules): RulesInForce {
-  const { version, empty, document } = rules;
+  const { version, empty, document, hasDynamic } = rules;
   const used = Object.values(document.channels ?? {}).flatMap(({ group }) => (group === undefined ? [] : [group]));
   return {
     version,
     empty,
+    hasDynamic,
     document,
     policyFor: (channel) => rules.policyFor(channel),
     minVisible: (group) => rules.minVisible(group),

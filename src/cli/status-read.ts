@@ -10,7 +10,8 @@ import type { Keys } from '../redis/keys.js';
 import { shardLag } from '../transport/redis-stream/shard-log.js';
 import { listShards } from '../transport/redis-stream/shards.js';
 import { answered } from './redis.js';
-import { type RulesInForce, rulesInForce } from './rules-in-force.js';
+import type { RulesInForce } from './rules-in-force.js';
+import { type LoadInForce, rulesUnderLoad } from './rules-under-load.js';
 
 /** One channel as `status` tells it. Times in ms by the clock of Redis. */
 export type ChannelStatus = {
@@ -61,6 +62,8 @@ export type Status = {
   readonly nowMs: number;
   readonly rules: { readonly version: number; readonly refused?: string; readonly empty: boolean };
   readonly workers: { readonly outcomes: number };
+  /** Where a policy is dynamic, or somebody has set a load. */
+  readonly load?: LoadInForce;
   readonly log: { readonly shards: number /** Entries not yet judged; `null` unknown. */; readonly lag: number | null };
   /** Channels that are not plainly closed. */
   readonly notClosed: number;
@@ -82,11 +85,12 @@ export async function readStatus({ main, log, keys, busiest, askLog }: StatusSou
   const [{ redisMs }, agenda, rules, workers, trail] = await Promise.all([
     answered(readTime(main), 'the time'),
     answered(readAgenda(main, keys), 'the agenda'),
-    rulesInForce(main, keys),
+    rulesUnderLoad(main, keys),
     answered(liveWorkers(log, keys), 'the list of workers'),
     readForces(main, keys),
   ]);
   const nowMs = Math.round(redisMs);
+  const load = rules.loadAt(nowMs);
   const counts = await answered(lastMinute(main, keys, workers), 'the counts of the workers');
   const calls = (channel: string) => total(counts.get(channel));
   const top = [...counts.keys()].sort((a, b) => calls(b) - calls(a)).slice(0, busiest);
@@ -107,6 +111,7 @@ export async function readStatus({ main, log, keys, busiest, askLog }: StatusSou
     nowMs,
     rules: { version, empty, ...(refused === undefined ? {} : { refused }) },
     workers: { outcomes: workers.length },
+    ...(load === undefined ? {} : { load }),
     log: await (askLog === undefined ? answered(logStatus(log, keys), 'the lag of the log') : askLog()),
     notClosed: agenda.length,
     channels: channels.sort(

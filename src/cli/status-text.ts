@@ -1,4 +1,5 @@
 import { WORDS } from '../alert/words.js';
+import { loadLine } from './load-words.js';
 import { localTime, roughly, table } from './output.js';
 import type { ChannelStatus, Status } from './status-read.js';
 
@@ -11,6 +12,7 @@ export function statusText(status: Status, address: string): string {
     `Redis ${address}, ${localTime(status.nowMs)}`,
     rulesLine(status.rules),
     `outcome workers ${status.workers.outcomes}${status.workers.outcomes === 0 ? ' (nobody judges)' : ''}, shards ${shards}, waiting entries ${lag ?? 'unknown'}`,
+    ...(status.load === undefined ? [] : [loadLine(status.load, status.nowMs)]),
     summary(status.channels),
   ];
   if (status.channels.length === 0) return [...lines, '', 'no channel is busy, none is blocked'].join('\n');
