@@ -21,7 +21,7 @@ due()
 if action == 'block' then
   local ends = nil
   if length == -1 then ends = -1 elseif length > 0 then ends = now + length end
-  channel.forced, channel.dirty = 0, true
+  channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote, channel.dirty = 0, false, '', '', true
   if real.state == 'open' and real.reason == PAUSED then
     -- What a person blocks is an incident of its own; the pause ends here.
     close(real, now, 'manual', hand)
@@ -35,11 +35,14 @@ if action == 'block' then
     open(real, now, 'manual', ends, nil, hand)
   end
 elseif action == 'unblock' then
+  if real.state ~= 'closed' then close(real, now, 'manual', hand) end
   if length > 0 then
     -- What was counted before must not tip the scales when judging resumes.
-    channel.forced, channel.dirty, channel.clearWindow = now + length, true, true
+    channel.clearWindow = true
+    force(now + length, hand)
+  elseif channel.forcing then
+    endForce(now, 'manual', hand)
   end
-  if real.state ~= 'closed' then close(real, now, 'manual', hand) end
 end
 
 local outbox = save()

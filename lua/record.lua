@@ -62,7 +62,7 @@ else
   local at = 0
   fence:startRun(since, window:isOpen() or not window.forgetful)
   -- A window that expired took the reason for the level with it.
-  if channel.level ~= '' and (not also.levels or (window.forgetful and not window:isOpen())) then changeLevel('') end
+  if channel.level ~= '' and (policy.mode ~= 'on' or not also.levels or (window.forgetful and not window:isOpen())) then changeLevel('') end
 
   local times
   local function timesOf(i)

@@ -33,8 +33,8 @@ if forgotten and real.state == 'closed' and keyEnds == -2 then
   due()
 end
 
--- A level lasts as long as the window that gave rise to it.
-if channel.level ~= '' and redis.call('EXISTS', KEYS[1], KEYS[7]) == 0 then changeLevel('') end
+-- A level lasts as long as the window that gave rise to it, and the rules.
+if channel.level ~= '' and (policy.mode ~= 'on' or not policy.also.levels or redis.call('EXISTS', KEYS[1], KEYS[7]) == 0) then changeLevel('') end
 
 local outbox = save()
 local reply = { channel.pushed, nextDue(), now }

@@ -36,6 +36,8 @@ local channel = {
   keyUntil = number('keyUntil'), -- the end that we gave the block key; another one means foreign hands
   last = number('last'),         -- latest planned end of any block: the state outlives the jobs that wait for it
   forced = number('forced'),     -- until then, held open by hand: not judged
+  -- Whether people were told so and not yet of its end; by whom, and why.
+  forcing = fields.forcing == '1', forcedBy = fields.forcedBy or '', forcedNote = fields.forcedNote or '',
   level = fields.level or '',    -- how far the channel is degraded while it is in use; '' not at all
 }
 

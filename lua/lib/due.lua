@@ -4,7 +4,10 @@ local function followKey()
   if real.state ~= 'closed' then
     if keyEnds ~= -2 and keyEnds ~= channel.keyUntil then
       local ends = keyEnds
-      if keyEnds ~= -1 and channel.keyUntil ~= -1 and real.ends ~= -1 then ends = real.ends + keyEnds - channel.keyUntil end
+      if keyEnds ~= -1 and channel.keyUntil ~= -1 and real.ends ~= -1 then
+        -- The key outlives the block where half-open is to come: cut by more than is left, the block ends now, and not in the past.
+        ends = math.max(real.ends + keyEnds - channel.keyUntil, math.min(real.ends, now))
+      end
       channel.keyUntil = keyEnds
       moveEnd(ends, 'external')
     end
@@ -38,10 +41,12 @@ end
 local function due()
   -- Each lane goes round at the most once: open → half-open → closed → held.
   if real.state == 'closed' and real.hold > 0 and real.hold <= now then held(real) end
+  if channel.forcing and channel.forced <= now then endForce(channel.forced, 'expired') end
   followKey()
   if real.state ~= 'closed' then
     local deleted = keyEnds == -2
-    if real.state == 'open' and real.ends ~= -1 and real.ends <= now then
+    -- What should still be there, because half-open or a reminder is to come, did not run out.
+    if real.state == 'open' and real.ends ~= -1 and real.ends <= now and not (deleted and channel.keyUntil > now) then
       endBlock()
     elseif deleted and not (real.state == 'half-open' and real.ends ~= -1 and real.ends <= now) then
       close(real, now, 'deleted')
@@ -56,7 +61,8 @@ end
 -- When somebody must look at the channel next: 0 never (plainly closed but for its outbox), -1 at a time that nobody knows.
 local function nextDue()
   local at = channel.level ~= '' and -1 or 0
-  for _, lane in ipairs({ real, shadow }) do
+  local forced = { state = 'closed', hold = channel.forcing and channel.forced or 0 }
+  for _, lane in ipairs({ real, shadow, forced }) do
     local mine = lane.state ~= 'closed' and lane.ends or lane.hold
     if mine ~= 0 and (at == 0 or at == -1 or (mine ~= -1 and mine < at)) then at = mine end
   end

@@ -8,9 +8,9 @@ local function nextEpoch()
   return channel.epoch
 end
 
--- What no hand did, whoever moved the channel last: by kind or by reason. Another program that moves the end of somebody's block does not
+-- What is not signed with the name of whoever moved the channel last: by kind or by reason. Another program that moves the end of somebody's block does not
 -- do so in that person's name.
-local UNSIGNED = { suspected = true, level = true, external = true, ['awaits-release'] = true }
+local UNSIGNED = { suspected = true, level = true, forced = true, ['force-ended'] = true, external = true, ['awaits-release'] = true }
 
 local function push(kind, lane, from, at, blockedAt, extra)
   local t = {
@@ -141,8 +141,30 @@ local function changeLevel(level, extra)
   nextEpoch()
   extra = extra or {}
   extra.reason, extra.level, extra.before = 'level', level, before
+  extra.block, extra.trips = '0', '0'
   if real.hold == 0 then extra.incident = '' end
   push('level', real, 'closed', now, 0, extra)
+end
+
+local function tellForce(kind, at, extra, hand)
+  if real.hold == 0 then extra.incident = '' end
+  extra.block, extra.trips = '0', '0'
+  if hand and hand.actor ~= '' then extra.actor = hand.actor end
+  if hand and hand.note ~= '' then extra.note = hand.note end
+  push(kind, real, 'closed', at, 0, extra)
+end
+
+-- A person holds the channel open, whatever is recorded; and the end of that, by itself or by hand. Not a change of state.
+local function force(ends, hand)
+  channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote = ends, true, hand.actor, hand.note
+  nextEpoch()
+  tellForce('forced', now, { ['until'] = int(ends), reason = 'manual' }, hand)
+end
+
+local function endForce(at, reason, hand)
+  channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote = at, false, '', ''
+  nextEpoch()
+  tellForce('force-ended', at, { reason = reason }, hand)
 end
 
 -- The channel survived its hold: the incident is over. No change of state, so `since` and the window stay.

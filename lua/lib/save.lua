@@ -20,11 +20,17 @@ local function saveState()
   local written = {
     'v', '1', 'epoch', int(channel.epoch), 'keyUntil', int(channel.keyUntil), 'last', int(channel.last), 'forced', int(channel.forced),
   }
+  if channel.forcing or fields.forcing then
+    for name, value in pairs({ forcing = channel.forcing and '1' or '0', forcedBy = channel.forcedBy, forcedNote = channel.forcedNote }) do
+      written[#written + 1], written[#written + 2] = name, value
+    end
+  end
   if channel.level ~= '' or fields.level then written[#written + 1], written[#written + 2] = 'level', channel.level end
   saveLane(written, real)
   if shadow.block > 0 then saveLane(written, shadow) end
   redis.call('HSET', KEYS[3], unpack(written))
-  if real.state ~= 'closed' or shadow.state ~= 'closed' then
+  -- A level lasts as long as its window, which every failure keeps alive without writing here; whoever ends it sets the deadline.
+  if real.state ~= 'closed' or shadow.state ~= 'closed' or channel.level ~= '' then
     if channel.existed then redis.call('PERSIST', KEYS[3]) end
     return
   end

@@ -32,9 +32,9 @@ end
 local CLEARANCE = 500 -- hundredths of a percent above its line at which a level is left
 
 -- The level that the window asks for, coming from `current`; '' none. A level that the channel is at, and those less bad, are left only
--- with clearance.
+-- with clearance; where calls are too few to judge, when none of them is bad.
 local function levelOf(window, current)
-  if not window:isJudged() then return current end
+  if not window:isJudged() then return badIn(window) > 0 and current or '' end
   local total = window:total()
   local good = (total - badIn(window)) * 10000
   local within = false

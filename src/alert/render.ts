@@ -45,13 +45,18 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   if (kind === 'recovered') say('lasted', lasted(transition, words, time));
   else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
   if (transition.to === 'open') say('next', next(transition, words, time));
+  if (kind === 'forced') say('until', next(transition, words, time));
   if (kind === 'held')
     say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));
   else if (transition.incident !== '') say('incident', oneLine(transition.incident));
   if (relapse > 0 && kind !== 'held') say('relapse', fill(words.relapse, { relapse }));
 
   return {
-    title: fill(isNormal ? words.normal : words.title[kind], { channel, relapse, level: oneLine(transition.level ?? '') }),
+    title: fill(isNormal ? words.normal : words.title[kind], {
+      channel,
+      relapse,
+      level: oneLine(transition.level ?? ''),
+    }),
     lines,
     untold: { label: words.label.untold, value: words.untold },
     mention: kind === 'blocked' || kind === 'relapsed',

@@ -48,6 +48,7 @@ type Label =
   | 'codes'
   | 'sources'
   | 'since'
+  | 'until'
   | 'lasted'
   | 'next'
   | 'incident'
@@ -69,6 +70,8 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       observed: '{channel} would have been blocked (observe mode)',
       suspected: '{channel} fails from too few sources: it stays in use',
       level: '{channel} is degraded: {level}',
+      forced: '{channel} is kept in use by hand, whatever happens',
+      'force-ended': '{channel} is judged again',
       floor: 'Group {group} runs out of channels: {shown} is shown although blocked',
     },
     state: {
@@ -88,7 +91,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       'half-open-timeout': 'the trial ended with too few calls',
       'awaits-release': 'it waits for somebody to unblock it',
       level: 'success rate below the line of this level',
-      expired: 'the block ran out',
+      expired: 'its time was up',
       deleted: 'the block key was deleted',
       evicted: 'the block key was evicted',
       manual: 'by hand',
@@ -106,6 +109,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       codes: 'Top codes',
       sources: 'Top sources',
       since: 'Since',
+      until: 'Until',
       lasted: 'Blocked',
       next: 'Tried again',
       incident: 'Incident',
@@ -149,6 +153,8 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       observed: '{channel} 本应熔断（观察模式）',
       suspected: '{channel} 仅个别来源失败，未熔断',
       level: '{channel} 已降级：{level}',
+      forced: '{channel} 已人工强制启用，暂不熔断',
+      'force-ended': '{channel} 已恢复自动判定',
       floor: '渠道组 {group} 可用渠道不足：{shown} 虽已熔断仍继续展示',
     },
     state: { open: '熔断中', closed: '使用中', 'half-open': '试探中', observed: '使用中（仅观察，未屏蔽）' },
@@ -163,7 +169,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       'half-open-timeout': '试探期内调用过少',
       'awaits-release': '等待人工解除',
       level: '成功率低于该级别的界线',
-      expired: '熔断到期',
+      expired: '已到期',
       deleted: '熔断键被删除',
       evicted: '熔断键被淘汰',
       manual: '人工操作',
@@ -181,6 +187,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       codes: '主要错误码',
       sources: '主要来源',
       since: '开始时间',
+      until: '截止时间',
       lasted: '熔断时长',
       next: '再次尝试',
       incident: '事件',

@@ -42,8 +42,9 @@ export type AuditRecord = AuditEntry & { readonly id: string; readonly at: numbe
 /** The entry that a transition asks for; `undefined` where a rule made it, and nobody's hand. */
 export function auditOf(transition: Transition): AuditEntry | undefined {
   const { kind, channel, epoch, from, to, until, reason, actor, note } = transition;
+  const isForce = kind === 'forced' || kind === 'force-ended';
   const foreign = reason === 'external' || reason === 'deleted' || reason === 'evicted';
-  if (!foreign && reason !== 'manual') return undefined;
+  if (!foreign && !isForce && reason !== 'manual') return undefined;
   const verb = VERBS[kind] ?? kind;
   return {
     action: foreign ? `foreign-${verb}` : verb,
@@ -59,6 +60,8 @@ const VERBS: Partial<Record<Transition['kind'], string>> = {
   relapsed: 'block',
   extended: 'extend',
   shortened: 'shorten',
+  forced: 'force-closed',
+  'force-ended': 'force-ended',
   recovered: 'unblock',
 };
 

@@ -11,12 +11,13 @@ export function withEnds(records: readonly AuditRecord[], nowMs: number): AuditR
     const override = running.get(channel);
     if (override?.until === undefined || override.until === -1 || override.until > atMs) return;
     running.delete(channel);
-    const forced = override.action === 'force-closed';
+    // The end of a force is a transition, and so written down.
+    if (override.action === 'force-closed') return;
     ends.push({
       id: override.id,
-      ...{ at: override.until, action: forced ? 'force-ended' : 'block-ended', channel, derived: true },
+      ...{ at: override.until, action: 'block-ended', channel, derived: true },
       // What follows a block is the policy's: in use, or on trial.
-      ...(override.to === undefined ? {} : { from: override.to, ...(forced && { to: override.to }) }),
+      ...(override.to === undefined ? {} : { from: override.to }),
     });
   };
   for (const record of records) {

@@ -40,7 +40,10 @@ export function addByHand(program: Command): void {
       const { channel, result } = await change(command, 'unblock', name, forMs, flags);
       if (result.blocked) throw new CliError(`Redis took the command, yet ${show(channel)} is still blocked`);
       const held = forMs > 0 ? `, and is not judged for ${roughly(forMs)}` : '';
-      print(result.pushed > 0 ? `${channel} is unblocked${held}` : `${channel} was not blocked${held}`);
+      const ended = result.outbox.slice(result.outbox.length - result.pushed).map(({ kind }) => kind);
+      if (ended.some((kind) => kind === 'recovered' || kind === 'resumed')) print(`${channel} is unblocked${held}`);
+      else if (ended.includes('force-ended')) print(`${channel} was not blocked, and is judged again`);
+      else print(`${channel} was not blocked${held}`);
     });
 }
 

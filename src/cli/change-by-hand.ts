@@ -1,6 +1,5 @@
 import { type AnnouncerOptions, createAnnouncer } from '../announce.js';
 import { mark } from '../channel/agenda.js';
-import { appendAudit } from '../channel/audit.js';
 import { type Overridden, type Override, override } from '../channel/override.js';
 import { show } from '../domain/channel-name.js';
 import { silent } from '../observe/log.js';
@@ -39,28 +38,11 @@ export function changeByHand(settings: Settings, channel: string, hand: Override
       changing,
       `to ${hand.action} ${show(channel)} (fuseline status tells whether it did)`,
     );
-    await writeForce(client, keys, channel, hand, result);
     const untold = await tell({ client, keys, queueClient: (await queueClient).client }, channel, score!, result);
     if (untold !== undefined)
       note(`fuseline: warning: not everybody could be told yet (${untold}); a recovery worker will do it`);
     return result;
   });
-}
-
-/** That a channel is kept in use is no transition, so that nobody who announces writes it down. */
-async function writeForce(
-  client: RedisClient,
-  keys: Keys,
-  channel: string,
-  { action, forMs, actor, note: why }: Override,
-  { nowMs }: Overridden,
-): Promise<void> {
-  if (action !== 'unblock' || forMs <= 0) return;
-  const entry = { action: 'force-closed', channel, actor, from: 'closed', to: 'closed', until: nowMs + forMs };
-  const written = appendAudit(client, keys, why === '' ? entry : { ...entry, note: why });
-  await answered(written, 'the entry in the audit trail').catch((error) =>
-    note(`fuseline: warning: done, yet not in the audit trail: ${reasonOf(error)}`),
-  );
 }
 
 type Told = { readonly client: RedisClient; readonly keys: Keys; readonly queueClient: RedisClient };
@@ -79,6 +61,8 @@ async function tell(
     warn: (facts: unknown) => {
       why = reasonOf((facts as { err?: unknown }).err);
     },
+    // Done and told, and yet something is wrong that needs a person.
+    error: (_facts: unknown, message?: string) => note(`fuseline: warning: ${message}`),
   };
   try {
     await createAnnouncer({ client, keys, queues, log, count: uncounted }).announce(channel, score, result);

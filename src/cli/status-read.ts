@@ -1,4 +1,3 @@
-import { readAudit } from '../channel/audit.js';
 import { type ChannelRead, readAgenda, readChannels, readTime } from '../channel/snapshot.js';
 import type { Mode } from '../domain/policy.js';
 import type { State } from '../domain/transition.js';
@@ -28,7 +27,7 @@ export type ChannelStatus = {
   readonly reason: string;
   /** Done by a person. */
   readonly byHand: boolean;
-  /** What a person decided for now, which no automatic decision undoes. Who and why are missing where the audit trail is. */
+  /** What a person decided for now, which no automatic decision undoes. */
   readonly override?: Override;
   readonly actor?: string;
   readonly note?: string;
@@ -82,29 +81,24 @@ export type StatusSources = {
 
 /** Reads everything that `status` shows; changes nothing. @throws {CliError} Redis does not answer */
 export async function readStatus({ main, log, keys, busiest, askLog }: StatusSources): Promise<Status> {
-  const [{ redisMs }, agenda, rules, workers, trail] = await Promise.all([
+  const [{ redisMs }, agenda, rules, workers] = await Promise.all([
     answered(readTime(main), 'the time'),
     answered(readAgenda(main, keys), 'the agenda'),
     rulesUnderLoad(main, keys),
     answered(liveWorkers(log, keys), 'the list of workers'),
-    readForces(main, keys),
   ]);
   const nowMs = Math.round(redisMs);
   const load = rules.loadAt(nowMs);
   const counts = await answered(lastMinute(main, keys, workers), 'the counts of the workers');
   const calls = (channel: string) => total(counts.get(channel));
   const top = [...counts.keys()].sort((a, b) => calls(b) - calls(a)).slice(0, busiest);
-  // Kept in use by hand, a channel waits for nothing, so that it is not on the agenda.
-  const forced = trail.filter(({ until }) => until > nowMs).map(({ channel }) => channel);
-  const names = [...new Set([...agenda, ...forced, ...top])];
+  const names = [...new Set([...agenda, ...top])];
   const reads = await answered(readChannels(main, keys, names), 'the states of channels');
   const more = await answered(
     eachOf(reads, (read) => readMore(main, keys, read.channel)),
     'the windows of channels',
   );
-  const channels = reads.map((read, i) =>
-    channelStatus(read, more[i]!, { rules, trail, nowMs }, counts.get(read.channel)),
-  );
+  const channels = reads.map((read, i) => channelStatus(read, more[i]!, { rules, nowMs }, counts.get(read.channel)));
   const { version, empty, refused } = rules;
   return {
     v: 1,
@@ -133,43 +127,32 @@ async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
   return { shards: shards.length, lag: known.includes(-1) ? null : known.reduce((sum, lag) => sum + lag, 0) };
 }
 
-/** A channel that a person keeps in use. The state of a channel holds until when; who and why is in the audit trail alone. */
-type Force = { channel: string; until: number; actor?: string; note?: string };
+/** A person keeps the channel in use until then. */
+type Force = { until: number; actor?: string; note?: string };
 
-/** Newest first. A trail that cannot be read hides nothing else. */
-async function readForces(main: RedisClient, keys: Keys): Promise<Force[]> {
-  const records = await answered(readAudit(main, keys), 'the audit trail').catch(() => []);
-  return records
-    .flatMap(({ action, channel, until, actor, note }) =>
-      action === 'force-closed' && channel !== undefined && until !== undefined
-        ? [{ channel, until, actor, note }]
-        : [],
-    )
-    .reverse();
-}
-
-function overrideOf(view: View, forced: number, trail: readonly Force[]): Override | undefined {
+function overrideOf(view: View, force: Force | undefined): Override | undefined {
   const { blocked, until, actor, note } = view;
   if (blocked && isByHand(view)) return { kind: 'blocked', until, actor, note };
-  if (blocked || forced === 0) return undefined;
-  const force = trail.find((one) => one.channel === view.channel && one.until === forced);
-  return { kind: 'in use', until: forced, actor: force?.actor, note: force?.note };
+  return blocked || force === undefined ? undefined : { kind: 'in use', ...force };
 }
 
 /** What readers need not know and people want to. */
-type More = { recorded: number; succeeded: number; forced: number; shadow: number };
+type More = { recorded: number; succeeded: number; force: Force | undefined; shadow: number };
 
 async function readMore(main: RedisClient, keys: Keys, channel: string): Promise<More> {
   const [health, , , , , , slots] = keys.channel(channel);
   const [window, perSlot, fields] = await Promise.all([
     main.lrange(health, 0, -1).catch((): string[] => []),
     main.hgetall(slots).catch((): Record<string, string> => ({})),
-    main.hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until').catch((): null[] => []),
+    main
+      .hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until', 'forcedBy', 'forcedNote')
+      .catch((): null[] => []),
   ]);
-  const [forced, shadowState, shadowUntil] = fields;
+  const [forced, shadowState, shadowUntil, actor, note] = fields;
+  const until = Number(forced ?? 0) || 0;
   return {
     ...add(window, perSlot),
-    forced: Number(forced ?? 0) || 0,
+    force: until > 0 ? { until, ...(actor ? { actor } : {}), ...(note ? { note } : {}) } : undefined,
     shadow: shadowState === 'open' ? Number(shadowUntil ?? 0) || 0 : 0,
   };
 }
@@ -201,7 +184,7 @@ async function eachOf<T, R>(items: readonly T[], act: (item: T) => Promise<R>): 
 function channelStatus(
   read: ChannelRead,
   more: More,
-  { rules, trail, nowMs }: { rules: RulesInForce; trail: readonly Force[]; nowMs: number },
+  { rules, nowMs }: { rules: RulesInForce; nowMs: number },
   lastMinute: ChannelStats | undefined,
 ): ChannelStatus {
   const view = newView(read.channel);
@@ -209,7 +192,8 @@ function channelStatus(
   const { channel, state, blocked, since, until, reason, actor, note, incident, trips } = view;
   const policy = rules.policyFor(channel);
   const later = (ms: number) => (ms > nowMs ? ms : 0);
-  const override = overrideOf(view, later(more.forced), trail);
+  const force = more.force && more.force.until > nowMs ? more.force : undefined;
+  const override = overrideOf(view, force);
   return {
     channel,
     mode: policy.mode,
@@ -226,7 +210,7 @@ function channelStatus(
     incident,
     relapse: Math.max(0, trips - 1),
     watchedUntil: blocked ? 0 : later(read.state?.hold ?? 0),
-    notJudgedUntil: later(more.forced),
+    notJudgedUntil: force?.until ?? 0,
     wouldBeBlockedUntil: later(more.shadow),
     window: {
       size: policy.window.kind === 'count' ? policy.window.size : more.recorded,

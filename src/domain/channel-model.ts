@@ -48,8 +48,9 @@ export class ChannelModel {
     this.#expire(now);
     const lanes = this.#lanes;
     lanes.due(policy, now);
-    // A level lasts as long as the window that gave rise to it.
-    if (lanes.level !== '' && this.#memory.window === undefined) lanes.changeLevel(now, '');
+    // A level lasts as long as the window that gave rise to it, and the rules.
+    const isCaused = policy.mode === 'on' && policy.levels !== undefined && this.#memory.window !== undefined;
+    if (lanes.level !== '' && !isCaused) lanes.changeLevel(now, '');
     return this.nextDue();
   }
 
@@ -58,7 +59,7 @@ export class ChannelModel {
     this.#expire(now);
     const lanes = this.#lanes;
     lanes.due(policy, now);
-    lanes.forced = 0;
+    Object.assign(lanes, { forced: 0, isForcing: false });
     if (lanes.real.state === 'open' && lanes.real.reason === PAUSED) {
       // What a person blocks is an incident of its own; the pause ends here.
       lanes.close(policy, lanes.real, now, now, 'manual', hand);
@@ -77,12 +78,11 @@ export class ChannelModel {
     this.#expire(now);
     const lanes = this.#lanes;
     lanes.due(policy, now);
-    if (forMs > 0) {
-      lanes.forced = now + forMs;
-      this.#memory.window = undefined;
-    }
     if (lanes.real.state !== 'closed') lanes.close(policy, lanes.real, now, now, 'manual', hand);
-    if (forMs > 0) lanes.stamp(now);
+    if (forMs > 0) {
+      this.#memory.window = undefined;
+      lanes.force(now, now + forMs, hand);
+    } else if (lanes.isForcing) lanes.endForce(now, now, 'manual', hand);
   }
 
   takeTransitions(): Transition[] {

@@ -59,7 +59,8 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
   fence.runSince = since;
   const { levels } = policy;
   // A window that expired took the reason for the level with it.
-  if (lanes.level !== '' && (levels === undefined || (window.forgetful && !window.isOpen))) lanes.changeLevel(now, '');
+  const isCaused = policy.mode === 'on' && levels !== undefined && !(window.forgetful && !window.isOpen);
+  if (lanes.level !== '' && !isCaused) lanes.changeLevel(now, '');
   let verdict: { recorded: number; succeeded: number } | undefined;
   let last = before;
   let at = 0;

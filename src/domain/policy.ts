@@ -127,5 +127,5 @@ export function blockMs(block: BlockLength, trips: number, epoch: number): numbe
 
 /** How much longer than the block its key lives: through half-open, or until a reminder, programs that know only `EXISTS` stay out. */
 export function keyGraceMs({ halfOpen, isReleasedByHand, block }: Policy): number {
-  return halfOpen?.waitMs ?? (isReleasedByHand ? block.forMs : 0);
+  return Math.max(halfOpen?.waitMs ?? 0, isReleasedByHand ? block.forMs : 0);
 }

@@ -14,6 +14,7 @@ export type State = z.infer<typeof State>;
  * - `floor`: no change of a channel, but news of a group (see `GroupFloor`). It goes to people alone, never through outbox or feed.
  * - `half-open`: open → half-open, or one step further in it: some are let through to try the channel.
  * - `level`: the channel in use is degraded, more or less than before; no change of state.
+ * - `forced`, `force-ended`: a person keeps the channel in use and unjudged until `until`, and the end of that.
  * - `observed`: mode `observe` would have blocked; nothing is hidden. One per shadow incident.
  */
 export const TransitionKind = z.enum([
@@ -25,6 +26,8 @@ export const TransitionKind = z.enum([
   'shortened',
   'half-open',
   'level',
+  'forced',
+  'force-ended',
   'suspected',
   'paused',
   'resumed',
@@ -91,7 +94,7 @@ export const Transition = z.object({
   at: int,
   from: State,
   to: State,
-  /** End of the block, or deadline of half-open: -1 for a block without end; 0 when the channel is closed. */
+  /** End of the block, deadline of half-open, or end of a force: -1 for a block without end; 0 when the channel is closed. */
   until: int.default(0),
   /** `success-rate`, `slow-calls`, `consecutive-failures`, `too-many-failures`, `sequential-test`, `rate-limited`, `expired`, `deleted`, `manual`, `external`, `state lost`, … An open set: show it, do not branch on all of it. */
   reason: z.string(),

@@ -38,10 +38,10 @@ const CLEARANCE = 500;
 
 /**
  * The level that a window asks for, coming from `current`; '' none. A level that the channel is at, and those less bad, are left only with
- * clearance, so that a rate which wavers round a line makes one change.
+ * clearance, so that a rate which wavers round a line makes one change; where calls are too few to judge, when none of them is bad.
  */
 export function levelOf(policy: Policy, window: WindowModel, current: string): string {
-  if (!window.isJudged()) return current;
+  if (!window.isJudged()) return badIn(policy, window) > 0 ? current : '';
   const good = (window.total - badIn(policy, window)) * 10_000;
   let isWithin = false;
   for (const { name, line } of policy.levels ?? []) {
