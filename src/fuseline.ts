@@ -1,7 +1,8 @@
 import { type Admission, type AdmitOptions, createAdmit } from './guard/admit.js';
 import { createGuard, type Guard } from './guard/guard.js';
+import { createLender, type PermitCounts } from './guard/lender.js';
 import { createPublisher, type OutcomeInput, type Publisher, type PublisherOptions } from './publisher/index.js';
-import { createReader, type Reader, type ReaderLogger } from './reader/index.js';
+import { createReader, type Reader, type ReaderLogger, type ReaderStatus } from './reader/index.js';
 import { closeRedis, openRedis } from './redis/client.js';
 import { Keys } from './redis/keys.js';
 import { createLiveRules } from './rules/live.js';
@@ -29,12 +30,16 @@ export type FuselineOptions = {
   readonly logger?: ReaderLogger;
 };
 
+export type FuselineStatus = ReaderStatus & { readonly permits: Readonly<PermitCounts> };
+
 /** What a service needs: publish outcomes, ask for verdicts. {@link createFuseline} makes it, `fuseline/testing` makes one without Redis. */
 export type Fuseline<Channel extends string = string> = Pick<
   Publisher<Channel>,
   'publish' | 'track' | 'flush' | 'counts'
 > &
-  Pick<Reader<Channel>, 'isBlocked' | 'visible' | 'select' | 'stateOf' | 'on' | 'status'> & {
+  Pick<Reader<Channel>, 'isBlocked' | 'visible' | 'select' | 'stateOf' | 'levelOf' | 'on'> & {
+    /** The reader's own, and how often permits of half-open channels were asked for here. */
+    status(): FuselineStatus;
     /** Runs a call as a circuit breaker does: see {@link Guard}. */
     guard: Guard<Channel>;
     /**
@@ -71,7 +76,8 @@ export async function createFuseline<Channel extends string = string>(
   const publisher = createPublisher<Channel>({ ...logOf(settings), source, onDrop });
   await reader.ready;
   const publish = (outcome: OutcomeInput<Channel>, nowMs: number) => publisher.publishAt(outcome, nowMs);
-  const admit = createAdmit(reader);
+  const lender = createLender(client, keys);
+  const admit = createAdmit(reader, { lend: lender.lend, leaseMs: settings.permitLease });
   return {
     publish: (outcome) => publisher.publish(outcome),
     guard: createGuard({ admit, publish, stateOf: reader.stateOf }),
@@ -83,8 +89,9 @@ export async function createFuseline<Channel extends string = string>(
     visible: reader.visible,
     select: reader.select,
     stateOf: reader.stateOf,
+    levelOf: reader.levelOf,
     on: reader.on,
-    status: reader.status,
+    status: () => ({ ...reader.status(), permits: lender.counts() }),
     async close(how) {
       await publisher.close(how);
       await reader.close();

@@ -5,10 +5,12 @@ export { Outcome, type OutcomeInput } from './domain/outcome.js';
 export type { Policy } from './domain/policy.js';
 export { shardOf } from './domain/shard.js';
 export { type State, Transition, type TransitionKind } from './domain/transition.js';
-export { createFuseline, type Fuseline, type FuselineOptions } from './fuseline.js';
+export type { Trial } from './domain/trial.js';
+export { createFuseline, type Fuseline, type FuselineOptions, type FuselineStatus } from './fuseline.js';
 export type { Admission, AdmitOptions } from './guard/admit.js';
 export { ChannelBlockedError, ChannelTimeoutError } from './guard/errors.js';
 export type { Guard, GuardOptions } from './guard/guard.js';
+export type { PermitCounts } from './guard/lender.js';
 export type { GuardedCall } from './guard/timeout.js';
 export {
   createPublisher,
@@ -17,7 +19,14 @@ export {
   type PublisherOptions,
   type TrackOptions,
 } from './publisher/index.js';
-export { createReader, type Reader, type ReaderOptions, type Selection, type SelectOptions } from './reader/index.js';
+export {
+  type ChannelState,
+  createReader,
+  type Reader,
+  type ReaderOptions,
+  type Selection,
+  type SelectOptions,
+} from './reader/index.js';
 export { openRedis } from './redis/client.js';
 export { Keys } from './redis/keys.js';
 export { createLiveRules } from './rules/live.js';

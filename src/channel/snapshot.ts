@@ -28,6 +28,13 @@ const StoredState = z.object({
   trips: int,
   block: int,
   blockedAt: int,
+  /** Of half-open; 0 also where the script never knew one. */
+  step: int,
+  /** How far a channel in use is degraded; empty: not at all. */
+  level: z
+    .string()
+    .nullish()
+    .transform((text) => text ?? ''),
   reason: z
     .string()
     .nullish()

@@ -51,7 +51,7 @@ export type Checked = {
 
 export type Checker<Channel extends string = string> = Pick<
   Reader<Channel>,
-  'isBlocked' | 'visible' | 'select' | 'stateOf' | 'on' | 'ready' | 'status'
+  'isBlocked' | 'visible' | 'select' | 'stateOf' | 'levelOf' | 'on' | 'ready' | 'status'
 > & {
   /** Judges one outcome. Has a deadline and never rejects. */
   record(outcome: OutcomeInput<Channel>): Promise<Checked>;
@@ -111,6 +111,7 @@ export async function createChecker<Channel extends string = string>(
     visible: reader.visible,
     select: reader.select,
     stateOf: reader.stateOf,
+    levelOf: reader.levelOf,
     on: reader.on,
     ready: reader.ready,
     status: reader.status,

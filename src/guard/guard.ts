@@ -14,7 +14,7 @@ export type GuardOptions<Result, Fallback = never, Channel extends string = stri
      * an answer all the same.
      */
     readonly fallback?: (reason: unknown) => Fallback;
-    /** Longest time for the call, in ms. Default, and for what is no positive number: none. */
+    /** Longest time for the call, in ms; then it counts as `TIMEOUT`. Default, and for what is no positive number: none. */
     readonly timeout?: number;
   };
 

@@ -8,11 +8,13 @@ export type FloorDeps = {
   readonly asked: { readonly changes: number; channels(): Iterable<string> };
 };
 
+export type FloorShows = (name: unknown, among?: readonly unknown[], key?: string) => boolean;
+
 /**
- * Tells of a single channel whether the floor shows it though it is blocked, as `visible` would among `among`, or among the members of its
- * group. Those are the channels that the rules name, and those asked about here that a pattern puts into the group.
+ * Tells of a single channel whether the floor shows it though it is blocked, as `visible` would among `among` to the user of that key, or
+ * among the members of its group. Those are the channels that the rules name, and those asked about here that a pattern puts into the group.
  */
-export function createFloor({ find, rules, asked }: FloorDeps): (name: unknown, among?: readonly unknown[]) => boolean {
+export function createFloor({ find, rules, asked }: FloorDeps): FloorShows {
   const members = new Map<string, string[]>();
   let version = -1;
   let changes = -1;
@@ -34,12 +36,12 @@ export function createFloor({ find, rules, asked }: FloorDeps): (name: unknown, 
     return found;
   }
 
-  return (name, among) => {
+  return (name, among, key) => {
     const channel = rules && find(name)?.channel;
     if (channel === undefined) return false;
     const { group } = rules!.policyFor(channel);
     if (group === undefined || rules!.minVisible(group) === 0) return false;
-    const { floored } = selectVisible(among ?? membersOf(group), undefined, { find, rules });
+    const { floored } = selectVisible(among ?? membersOf(group), { key }, { find, rules });
     return floored.includes(channel);
   };
 }

@@ -1,9 +1,9 @@
 import type { FeedEntry } from '../channel/feed.js';
 import { canonicalChannel } from '../domain/channel-name.js';
 import type { Transition } from '../domain/transition.js';
-import type { RedisClient } from '../redis/client.js';
+import type { Trial } from '../domain/trial.js';
 import { Keys } from '../redis/keys.js';
-import type { LiveRules } from '../rules/port.js';
+import type { Reader, ReaderOptions } from './api.js';
 import { Asked } from './asked.js';
 import { Bell } from './bell.js';
 import { RedisClock } from './clock.js';
@@ -13,62 +13,9 @@ import { FeedPosition, followFeed } from './follow.js';
 import { Listeners } from './listeners.js';
 import { keepFresh } from './loop.js';
 import { type Selection, type SelectOptions, selectVisible } from './select.js';
-import {
-  type ChannelState,
-  type GapEvent,
-  processWarnings,
-  type ReaderCounters,
-  type ReaderLogger,
-  type ReaderStatus,
-} from './types.js';
-import { describeView, type View } from './view.js';
+import { type GapEvent, processWarnings, type ReaderCounters } from './types.js';
+import { describeView, levelOfView, trialOf, type View } from './view.js';
 import { Views } from './views.js';
-
-export type ReaderOptions = {
-  /** As `openRedis` takes it. Either this or `client`. */
-  readonly url?: string;
-  /** The caller's own client: used for commands, duplicated for the feed, never closed. */
-  readonly client?: RedisClient;
-  readonly prefix?: string;
-  /** For mode `off` and for the floor of groups. Without them every block hides and there is no floor. Closed by the caller. */
-  readonly rules?: LiveRules;
-  /** Channels to look at from the start, as if they had been asked about. */
-  readonly channels?: readonly string[];
-  readonly logger?: ReaderLogger;
-  /** After how long `ready` gives up and the reader starts open. */
-  readonly readyWithinMs?: number;
-  /** Between two snapshots, give or take a fifth. */
-  readonly resyncMs?: number;
-  /** Most channels asked about that are remembered; past it the least recently asked one is forgotten. */
-  readonly askedMost?: number;
-};
-
-export type Reader<Channel extends string = string> = {
-  /**
-   * Whether to keep the channel out. From memory, at once; never throws: what is no name of a channel is not blocked, and counted.
-   * Tells the state: a channel that the floor shows is still blocked.
-   */
-  isBlocked(channel: Channel): boolean;
-  /**
-   * Whether a blocked channel is let through all the same, because its group would show fewer than its `minVisible` otherwise: among
-   * these channels, or (default) among those of its group that the rules name or that were asked about here.
-   */
-  isFloored(channel: Channel, among?: readonly Channel[]): boolean;
-  /** The items that may be offered: the caller's own elements in the caller's order. */
-  visible<T>(items: readonly T[], options?: SelectOptions<T>): T[];
-  /** As `visible`, and says which channels only the floor shows, and how old the knowledge is. */
-  select<T>(items: readonly T[], options?: SelectOptions<T>): Selection<T>;
-  stateOf(channel: Channel): ChannelState<Channel>;
-  /** Each transition once, in the order of its channel's epochs. Returns the way to stop listening. */
-  on(event: 'transition', listener: (transition: Transition) => void): () => void;
-  /** Entries of the feed were lost to this reader; a snapshot has healed it, and told what it found. */
-  on(event: 'gap', listener: (gap: GapEvent) => void): () => void;
-  /** True at the first snapshot; false after `readyWithinMs` without one: the reader starts open and heals alone. Never rejects. */
-  readonly ready: Promise<boolean>;
-  status(): ReaderStatus;
-  /** Closes what was opened here. Afterwards answers stay as they were last. */
-  close(): Promise<void>;
-};
 
 /**
  * Opens a reader: it keeps the state of all channels in memory, by a snapshot, the feed, and a new snapshot every 2 s. Its connections
@@ -160,7 +107,7 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
     yield* asked.channels();
   }
 
-  function find(name: unknown): { channel: string; view: View | undefined; hidden: View | undefined } | undefined {
+  function find(name: unknown): { channel: string; view?: View; hidden?: View; trial?: Trial } | undefined {
     const found = asked.ask(name);
     if (asOf < 0) counters.answeredOpen++;
     if (found === undefined) {
@@ -173,12 +120,13 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
       bell.ring();
     }
     const view = views.get(channel);
-    const isHidden = view?.blocked && rules?.policyFor(channel).mode !== 'off';
-    return { channel, view, hidden: isHidden ? view : undefined };
+    if (!view?.blocked) return { channel, view };
+    const policy = rules?.policyFor(channel);
+    return policy?.mode === 'off' ? { channel, view } : { channel, view, hidden: view, trial: trialOf(view, policy) };
   }
 
-  function select<T>(items: readonly T[], { by }: SelectOptions<T> = {}): Selection<T> {
-    const selection = selectVisible(items, by, { find, rules });
+  function select<T>(items: readonly T[], options: SelectOptions<T> = {}): Selection<T> {
+    const selection = selectVisible(items, options, { find, rules });
     counters.floored += selection.floored.length;
     return { ...selection, ageMs: performance.now() - asOf };
   }
@@ -207,8 +155,8 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
 
   return {
     isBlocked: (channel) => find(channel)?.hidden !== undefined,
-    isFloored(channel, among) {
-      const shown = floorShows(channel, among);
+    isFloored(channel, among, key) {
+      const shown = floorShows(channel, among, key);
       if (shown) counters.floored++;
       return shown;
     },
@@ -216,7 +164,12 @@ export function createReader<Channel extends string = string>(options: ReaderOpt
     select,
     stateOf(channel) {
       const found = find(channel);
-      return describeView(channel, found?.view, found?.hidden !== undefined);
+      return describeView(channel, found?.view, found?.hidden !== undefined, found?.trial);
+    },
+    levelOf(channel) {
+      const found = find(channel);
+      const mode = (found && rules?.policyFor(found.channel).mode) ?? 'on';
+      return levelOfView(found?.view, found?.hidden !== undefined, mode);
     },
     on: (event: 'transition' | 'gap', listener: ((event: Transition) => void) & ((event: GapEvent) => void)) =>
       event === 'gap' ? gaps.add(listener) : transitions.add(listener),

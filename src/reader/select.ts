@@ -1,4 +1,5 @@
 import { leastBad } from '../domain/floor.js';
+import { isDrawn, type Trial } from '../domain/trial.js';
 import type { LiveRules } from '../rules/port.js';
 import { isByHand, type View } from './view.js';
 
@@ -8,7 +9,10 @@ export type ByChannel<T> = keyof T | ((item: T) => string);
 export type SelectOptions<T> = {
   /** Default: the item itself if it is a string, otherwise its property `channel`. */
   readonly by?: ByChannel<T>;
-  /** Who asks (a user's id), for shares of users; a reader alone keeps a half-open channel hidden from everybody. */
+  /**
+   * Who asks (a user's id): a half-open channel is shown to its share of users, the same ones in every process. Without a key it stays
+   * hidden, and so it does where it lends permits: those are for calls, not for lists.
+   */
   readonly key?: string;
 };
 
@@ -22,8 +26,8 @@ export type Selection<T> = {
 };
 
 export type Lookup = {
-  /** The canonical name and whether it is hidden; `undefined` for what is no name of a channel. */
-  readonly find: (name: unknown) => { channel: string; hidden: View | undefined } | undefined;
+  /** The canonical name, whether it is hidden, and for whom not; `undefined` for what is no name of a channel. */
+  readonly find: (name: unknown) => { channel: string; hidden?: View; trial?: Trial } | undefined;
   readonly rules: Pick<LiveRules, 'policyFor' | 'minVisible'> | undefined;
 };
 
@@ -33,10 +37,13 @@ export type Lookup = {
  */
 export function selectVisible<T>(
   items: readonly T[],
-  by: ByChannel<T> | undefined,
+  { by, key }: SelectOptions<T>,
   lookup: Lookup,
 ): Omit<Selection<T>, 'ageMs'> {
-  const found = items.map((item) => lookup.find(channelOf(item, by)));
+  const found = items.map((item) => {
+    const entry = lookup.find(channelOf(item, by));
+    return entry?.trial && isDrawn(entry.trial, key) ? { channel: entry.channel } : entry;
+  });
   if (!found.some((entry) => entry?.hidden)) return { items: [...items], floored: [] };
   const { rules } = lookup;
   const candidates = found.flatMap((entry) => {

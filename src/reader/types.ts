@@ -1,4 +1,5 @@
 import type { State } from '../domain/transition.js';
+import type { Trial } from '../domain/trial.js';
 
 /** What a reader believes about one channel. Times are Redis ms. */
 export type ChannelState<Channel extends string = string> = {
@@ -10,13 +11,15 @@ export type ChannelState<Channel extends string = string> = {
   /** Names the last transition known; 0: none. */
   readonly epoch: number;
   readonly since: number;
-  /** End of the block; -1: a block without end, 0: not blocked. */
+  /** End of the block, or deadline of half-open; -1: a block without end, 0: not blocked. */
   readonly until: number;
   readonly reason: string;
   readonly incident: string;
   readonly trips: number;
   readonly actor?: string;
   readonly note?: string;
+  /** While it is half-open: whom it lets through. Absent then too where nobody knows, and nobody is let through. */
+  readonly trial?: Trial;
 };
 
 /** Told when entries of the feed were lost to this reader; a snapshot has taken their place already. */

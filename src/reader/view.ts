@@ -1,6 +1,8 @@
 import type { ChannelRead, StoredState } from '../channel/snapshot.js';
-import { PAUSED, RESUMED } from '../domain/lanes.js';
+import { PAUSED, RESUMED, trial } from '../domain/lane.js';
+import type { Policy } from '../domain/policy.js';
 import type { State, Transition, TransitionKind } from '../domain/transition.js';
+import type { Trial } from '../domain/trial.js';
 import type { ChannelState } from './types.js';
 
 /** What this process believes about one channel. Times are Redis ms. */
@@ -15,8 +17,16 @@ export type View = {
   since: number;
   /** End of the state as people see it; -1: no end, 0: none. */
   until: number;
-  /** When the block key goes, which is what ends a block here; -1: never, 0: no block. */
+  /** When the block key goes, which is what ends a block here, half-open included; -1: never, 0: no block. */
   endsAt: number;
+  /** Epoch of the last block; 0: none of ours. */
+  block: number;
+  /** Of half-open: which step, and whom it lets through as the feed said; unknown where only reads told of it. */
+  step: number;
+  share?: number;
+  permits?: number;
+  /** How far the channel in use is degraded; empty: not at all. */
+  level: string;
   reason: string;
   incident: string;
   trips: number;
@@ -27,8 +37,8 @@ export type View = {
 };
 
 export function newView(channel: string): View {
-  const none = { epoch: 0, shadowEpoch: 0, since: 0, until: 0, endsAt: 0, trips: 0, learnedAt: 0 };
-  return { channel, state: 'closed', blocked: false, reason: '', incident: '', ...none };
+  const none = { epoch: 0, shadowEpoch: 0, since: 0, until: 0, endsAt: 0, block: 0, step: 0, trips: 0, learnedAt: 0 };
+  return { channel, state: 'closed', blocked: false, level: '', reason: '', incident: '', ...none };
 }
 
 /**
@@ -36,34 +46,33 @@ export function newView(channel: string): View {
  * `observed` leave visibility as it is.
  */
 export function applyTransition(view: View, transition: Transition, nowMs: number, localMs: number): boolean {
-  const { kind, epoch, to, until } = transition;
+  const { kind, epoch, from, to, until, keyUntil: endsAt = until } = transition;
   if (kind === 'observed') {
     if (epoch <= view.shadowEpoch) return false;
     view.shadowEpoch = epoch;
     return true;
   }
   if (epoch <= view.epoch) return false;
-  if (kind === 'suspected') {
-    // News for people alone: nothing about the channel has changed.
-    Object.assign(view, { epoch, learnedAt: localMs });
-    return true;
-  }
-  const { incident, trips } = transition;
-  Object.assign(view, { epoch, incident, trips, learnedAt: localMs });
-  const { reason, actor, note } = transition;
+  const { incident, trips, reason, actor, note } = transition;
   if (kind === 'held') {
-    view.reason = reason;
+    Object.assign(view, { epoch, incident, trips, reason, learnedAt: localMs });
     return true;
   }
-  const moved = kind === 'extended' || kind === 'shortened';
-  const blocked = to !== 'closed' && (until === -1 || until > nowMs);
-  Object.assign(view, {
-    state: to,
-    blocked,
-    until,
-    endsAt: blocked ? until : 0,
-    since: moved ? view.since : transition.at,
-  });
+  if (kind === 'suspected' || (from === 'closed' && to === 'closed')) {
+    // No change of state: nothing is hidden or shown for it.
+    Object.assign(view, { epoch, learnedAt: localMs, ...(kind === 'level' ? { level: transition.level ?? '' } : {}) });
+    return true;
+  }
+  Object.assign(view, { epoch, incident, trips, learnedAt: localMs });
+  // The next step of half-open is no change of state either.
+  const moved = kind === 'extended' || kind === 'shortened' || (from === 'half-open' && to === 'half-open');
+  const blocked = to !== 'closed' && (endsAt === -1 || endsAt > nowMs);
+  const since = moved ? view.since : transition.at;
+  Object.assign(view, { state: to, blocked, until, endsAt: blocked ? endsAt : 0, since, level: '' });
+  if (kind === 'half-open' || !moved) {
+    const { block, step = 0, share, permits } = transition;
+    Object.assign(view, { block, step, share, permits });
+  }
   // Another program that moves the end leaves what the block was for; a person takes it over.
   if (!moved || actor !== undefined || view.reason === '') Object.assign(view, { reason, actor, note });
   return true;
@@ -89,8 +98,11 @@ export function applyRead(view: View, read: ChannelRead, localMs: number): void 
   view.until = blockKey ? shownUntil(state, blockKey.endsAt) : 0;
   view.state = foreign ? (blockKey.value === 'half-open' ? 'half-open' : 'open') : (state?.state ?? 'closed');
   view.reason = foreign ? 'external' : (state?.reason ?? '');
-  const { since = 0, incident = '', trips = 0, actor, note } = state ?? {};
-  Object.assign(view, { since, incident, trips, actor, note });
+  const { since = 0, incident = '', trips = 0, actor, note, level = '' } = state ?? {};
+  Object.assign(view, { since, incident, trips, actor, note, level });
+  const { block = 0, step = 0 } = foreign ? {} : (state ?? {});
+  if (block !== view.block || step !== view.step)
+    Object.assign(view, { block, step, share: undefined, permits: undefined });
 }
 
 /** A foreign hand that moved the key's expiry moved the end by as much. */
@@ -104,15 +116,34 @@ export function isByHand(view: View): boolean {
   return (view.state === 'open' && view.reason === 'manual') || view.endsAt === -1;
 }
 
+/**
+ * Who is let through; `undefined` where the channel is not half-open, or nobody knows: then it is nobody. The rules in force come first, so
+ * that all processes agree, whenever they learned of it; without rules it is what the feed said.
+ */
+export function trialOf(view: View, policy: Policy | undefined): Trial | undefined {
+  const { state, blocked, block, step, share, permits } = view;
+  if (state !== 'half-open' || !blocked || block === 0) return undefined;
+  if (policy?.halfOpen) return { block, ...trial(policy, step), step };
+  if (share !== undefined) return { block, step, share };
+  return permits === undefined ? undefined : { block, step, permits };
+}
+
+/** The level as callers get it. Only mode `on` judges levels: what another one holds is left over. */
+export function levelOfView(view: View | undefined, isHidden: boolean, mode: Policy['mode']): string {
+  if (isHidden) return 'blocked';
+  return mode === 'on' && view?.state === 'closed' && view.level !== '' ? view.level : 'normal';
+}
+
 /** The view as callers get it. One whose block has ended is closed, though nobody has said so yet. */
 export function describeView<Channel extends string>(
   channel: Channel,
   view: View | undefined,
   blocked: boolean,
+  trial: Trial | undefined,
 ): ChannelState<Channel> {
   const { epoch = 0, since = 0, reason = '', incident = '', trips = 0, actor, note } = view ?? {};
   const { state, until } = view?.blocked ? view : { state: 'closed' as const, until: 0 };
-  return { channel, state, blocked, epoch, since, until, reason, incident, trips, actor, note };
+  return { channel, state, blocked, epoch, since, until, reason, incident, trips, actor, note, trial };
 }
 
 /**
@@ -130,17 +161,23 @@ export function missedTransition(
   const kind = before && before.epoch > 0 ? missedKind(before, state) : unseenKind(state, bornAt);
   if (kind === undefined) return undefined;
   const isBlock = kind === 'blocked' || kind === 'relapsed';
-  const isMove = kind === 'extended' || kind === 'shortened' || kind === 'held';
+  const isStep = kind === 'half-open' && before?.since === state.since && before.state === 'half-open';
+  const isMove = isStep || kind === 'extended' || kind === 'shortened' || kind === 'held' || kind === 'level';
+  const isFirst = kind === 'blocked' || kind === 'paused';
+  // What nobody saw begin went the usual way.
+  const usual = kind === 'half-open' || kind === 'recovered' || kind === 'resumed' ? 'open' : 'closed';
   return {
     v: 1,
     kind,
     channel,
     epoch: isBlock && state.block > 0 ? state.block : state.epoch,
     at: isMove ? state.epoch : state.since,
-    from: isMove ? state.state : kind === 'half-open' || kind === 'recovered' ? 'open' : 'closed',
+    from: isMove ? state.state : !isFirst && before?.state === 'half-open' ? 'half-open' : usual,
     to: state.state,
     until: state.state === 'closed' ? 0 : state.until,
-    reason: state.reason,
+    reason: isStep ? 'ramp' : kind === 'level' ? kind : state.reason,
+    ...(kind === 'level' ? { level: state.level, before: before?.level ?? '' } : {}),
+    ...(kind === 'half-open' ? { step: state.step } : {}),
     actor: state.actor,
     note: state.note,
     incident: state.incident,
@@ -153,7 +190,11 @@ export function missedTransition(
 
 function missedKind(before: View, state: StoredState): TransitionKind | undefined {
   if (before.state !== state.state || before.since !== state.since) return kindOf(state);
-  if (state.state === 'closed') return state.reason === 'held' && before.reason !== 'held' ? 'held' : undefined;
+  if (state.state === 'closed') {
+    if (state.reason === 'held' && before.reason !== 'held') return 'held';
+    return state.level === before.level ? undefined : 'level';
+  }
+  if (state.state === 'half-open' && state.step !== before.step) return 'half-open';
   if (state.until === before.until) return undefined;
   return state.until === -1 || (before.until !== -1 && state.until > before.until) ? 'extended' : 'shortened';
 }
@@ -161,7 +202,8 @@ function missedKind(before: View, state: StoredState): TransitionKind | undefine
 /** The first snapshot reads every channel that is not plainly closed: one that is open and unknown later has opened since. */
 function unseenKind(state: StoredState, bornAt: number | undefined): TransitionKind | undefined {
   if (bornAt === undefined) return undefined;
-  return state.state !== 'closed' || state.since > bornAt ? kindOf(state) : undefined;
+  if (state.state !== 'closed' || state.since > bornAt) return kindOf(state);
+  return state.level !== '' ? 'level' : undefined;
 }
 
 function kindOf(state: StoredState): TransitionKind {

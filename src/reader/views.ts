@@ -40,9 +40,10 @@ export class Views {
     return count;
   }
 
-  /** Channels that are not closed as far as we know: a snapshot must read them, also when the agenda no longer names them. */
+  /** Channels that are not plainly closed as far as we know: a snapshot must read them, also when the agenda no longer names them. */
   *unsettled(): Iterable<string> {
-    for (const view of this.#views.values()) if (view.blocked || view.state !== 'closed') yield view.channel;
+    for (const view of this.#views.values())
+      if (view.blocked || view.state !== 'closed' || view.level !== '') yield view.channel;
   }
 
   /** Marks the first snapshot as complete: from now on, what reads show is news. */

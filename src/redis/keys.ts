@@ -38,6 +38,11 @@ export class Keys {
     return `${this.prefix}channel_state:{${channel}}`;
   }
 
+  /** Permits lent for calls to a half-open channel. Not one of the keys that judge. */
+  permits(channel: string): string {
+    return `${this.prefix}channel_permits:{${channel}}`;
+  }
+
   /** Shard n of the outcome log; its lease lies in the same slot, so that commit can check it. */
   outcomes(shard: number): string {
     return `${this.prefix}fuseline:outcomes:{${shard}}`;

@@ -112,6 +112,12 @@ export const DEFINITIONS = {
     fallback: 10_000,
     about: 'most channels that a worker judges within 10 minutes',
   }),
+  permitLease: define({
+    env: 'FUSELINE_PERMIT_LEASE',
+    schema: duration(1_000, 3_600_000, 'from 1s to 1h'),
+    fallback: 60_000,
+    about: 'how long a permit of a half-open channel is lent to a call without a timeout of its own',
+  }),
   rewind: define({
     env: 'FUSELINE_REWIND',
     schema: duration(0, 3_600_000, 'from 0 to 1h'),

@@ -5,6 +5,7 @@ import { classify, type JudgedClass, resultOf } from '../domain/classify.js';
 import { type Outcome, parseOutcome } from '../domain/outcome.js';
 import { parseRulesValue, type Rules } from '../domain/rules.js';
 import type { Transition } from '../domain/transition.js';
+import type { Trial } from '../domain/trial.js';
 import type { Fuseline } from '../fuseline.js';
 import { createAdmit } from '../guard/admit.js';
 import { createGuard } from '../guard/guard.js';
@@ -12,9 +13,10 @@ import { evidenceText } from '../intake/group.js';
 import { track } from '../publisher/track.js';
 import { Asked } from '../reader/asked.js';
 import { createFloor } from '../reader/floor.js';
-import { selectVisible } from '../reader/select.js';
-import type { ChannelState, ReaderCounters } from '../reader/types.js';
-import { newView, type View } from '../reader/view.js';
+import { type SelectOptions, selectVisible } from '../reader/select.js';
+import type { ReaderCounters } from '../reader/types.js';
+import { applyTransition, describeView, levelOfView, newView, trialOf, type View } from '../reader/view.js';
+import { FakePermits } from './fake-permits.js';
 
 export type FakeOptions = {
   /** A rules document as a value, in either form. Default: every channel on, with the defaults (10 calls, 70 %, 30 minutes). */
@@ -25,7 +27,7 @@ export type FakeOptions = {
 
 /**
  * A Fuseline without Redis that judges by the pure model, at once. Its clock stands still but for `advance`, and for 1 ms per outcome
- * published, so that each call begins after the change before it.
+ * published, so that each call begins after the change before it. Permits of a half-open channel come back at their deadline by that clock.
  */
 export type FakeFuseline<Channel extends string = string> = Fuseline<Channel> & {
   /** Blocks by hand: by the policy's length, for `forMs`, or without end (-1). Of a block that runs already it moves the end. */
@@ -62,8 +64,8 @@ class Fake<Channel extends string> {
   readonly #models = new Map<string, ChannelModel>();
   readonly #published: Outcome[] = [];
   readonly #transitions: Transition[] = [];
-  /** Of each channel the last transition that concerns what callers see. */
-  readonly #last = new Map<string, Transition>();
+  readonly #views = new Map<string, View>();
+  readonly #permits = new FakePermits(() => this.#now);
   readonly #asked = new Asked(10_000);
   readonly #listeners = new Set<(transition: Transition) => void>();
   readonly #dropped = { invalid: 0, 'buffer-full': 0, closed: 0, shutdown: 0 };
@@ -84,8 +86,14 @@ class Fake<Channel extends string> {
     const publish = (outcome: unknown) => this.#publish(outcome);
     const isBlocked = (channel: Channel) => this.#find(channel)?.hidden !== undefined;
     const isFloored = this.#floor();
-    const stateOf = (channel: Channel) => this.#stateOf(channel);
-    const admit = createAdmit<Channel>({ isBlocked, isFloored, stateOf });
+    const stateOf = (channel: Channel) => {
+      const found = this.#find(channel);
+      return describeView(channel, found?.view, found?.hidden !== undefined, found?.trial);
+    };
+    const admit = createAdmit<Channel>(
+      { isBlocked, isFloored, stateOf },
+      { lend: this.#permits.lend, leaseMs: 60_000 },
+    );
     return {
       publish,
       guard: createGuard({ admit, publish, stateOf }),
@@ -100,9 +108,14 @@ class Fake<Channel extends string> {
         dropped: { ...this.#dropped },
       }),
       isBlocked,
-      visible: (items, how) => this.#select(items, how?.by).items,
-      select: (items, how) => ({ ...this.#select(items, how?.by), ageMs: 0 }),
+      visible: (items, how) => this.#select(items, how).items,
+      select: (items, how) => ({ ...this.#select(items, how), ageMs: 0 }),
       stateOf,
+      levelOf: (channel) => {
+        const found = this.#find(channel);
+        const mode = found === undefined ? 'on' : this.#rules.policyFor(found.channel).mode;
+        return levelOfView(found?.view, found?.hidden !== undefined, mode);
+      },
       on: (event: string, listener: (event: never) => void) =>
         this.#on(event, listener as (transition: Transition) => void),
       status: () => ({
@@ -110,10 +123,11 @@ class Fake<Channel extends string> {
         following: true,
         ready: true,
         ageMs: 0,
-        size: this.#last.size,
-        blocked: [...this.#last.keys()].filter((channel) => this.#view(channel).blocked).length,
+        size: this.#views.size,
+        blocked: [...this.#views.values()].filter(({ blocked }) => blocked).length,
         asked: 0,
         counters: { ...this.#counters },
+        permits: this.#permits.counts(),
       }),
       close: async () => {
         this.#closed = true;
@@ -168,7 +182,9 @@ class Fake<Channel extends string> {
     step(model);
     for (const transition of model.takeTransitions()) {
       this.#transitions.push(transition);
-      if (transition.kind !== 'observed') this.#last.set(channel, transition);
+      const view = this.#views.get(channel) ?? newView(channel);
+      this.#views.set(channel, view);
+      applyTransition(view, transition, this.#now, 0);
       this.#counters.transitions += 1;
       for (const listener of this.#listeners) this.#tell(listener, transition);
     }
@@ -188,51 +204,33 @@ class Fake<Channel extends string> {
     return () => this.#listeners.delete(listener);
   }
 
-  #stateOf<C extends string>(name: C): ChannelState<C> {
-    const found = this.#find(name);
-    const view = found?.view ?? newView(name);
-    const { epoch, since, until, reason, incident, trips, actor, note } = view;
-    const blocked = found?.hidden !== undefined;
-    return { channel: name, state: view.state, blocked, epoch, since, until, reason, incident, trips, actor, note };
-  }
-
-  #view(channel: string): View {
-    const view = newView(channel);
-    const seen = this.#models.get(channel)?.view(this.#now);
-    const last = this.#last.get(channel);
-    if (seen === undefined || last === undefined) return view;
-    const { epoch, reason, incident, trips, actor, note } = last;
-    const { state, blocked, since, until } = seen;
-    const told = { epoch, reason, incident, trips, actor, note };
-    return Object.assign(view, { ...told, state, blocked, since, until, endsAt: until });
-  }
-
-  #find(name: unknown): { channel: string; view: View; hidden: View | undefined } | undefined {
+  #find(name: unknown): { channel: string; view?: View; hidden?: View; trial?: Trial } | undefined {
     const asked = this.#asked.ask(name);
     if (asked === undefined) {
       this.#counters.invalidNames += 1;
       return undefined;
     }
     const { channel } = asked;
-    const view = this.#view(channel);
-    const isHidden = view.blocked && this.#rules.policyFor(channel).mode !== 'off';
-    return { channel, view, hidden: isHidden ? view : undefined };
+    const view = this.#views.get(channel);
+    const policy = this.#rules.policyFor(channel);
+    if (!view?.blocked || policy.mode === 'off') return { channel, view };
+    return { channel, view, hidden: view, trial: trialOf(view, policy) };
   }
 
-  #floor(): (channel: Channel, among?: readonly Channel[]) => boolean {
+  #floor(): (channel: Channel, among?: readonly Channel[], key?: string) => boolean {
     const { namedChannels, version, policyFor, minVisible } = this.#rules;
     const rules = { version: () => version, namedChannels: () => namedChannels, policyFor, minVisible };
     const floorShows = createFloor({ find: (name) => this.#find(name), rules, asked: this.#asked });
-    return (channel, among) => {
-      const shown = floorShows(channel, among);
+    return (channel, among, key) => {
+      const shown = floorShows(channel, among, key);
       if (shown) this.#counters.floored += 1;
       return shown;
     };
   }
 
-  #select<T>(items: readonly T[], by: keyof T | ((item: T) => string) | undefined) {
-    const { policyFor, minVisible } = this.#rules;
-    const selection = selectVisible(items, by, { find: (name) => this.#find(name), rules: { policyFor, minVisible } });
+  #select<T>(items: readonly T[], options: SelectOptions<T> = {}) {
+    const rules = { policyFor: this.#rules.policyFor, minVisible: this.#rules.minVisible };
+    const selection = selectVisible(items, options, { find: (name) => this.#find(name), rules });
     this.#counters.floored += selection.floored.length;
     return selection;
   }

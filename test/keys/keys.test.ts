@@ -23,13 +23,26 @@ describe('docs/keys.md', () => {
     ] as const;
     const known = Object.getOwnPropertyNames(Keys.prototype).sort();
     expect(known, 'a new member of Keys belongs into this test, and its row into the page').toEqual(
-      ['constructor', 'channel', 'blocked', 'state', 'outcomes', 'lease', 'stats', 'told', 'queues', ...getters].sort(),
+      [
+        'constructor',
+        'channel',
+        'blocked',
+        'state',
+        'permits',
+        'outcomes',
+        'lease',
+        'stats',
+        'told',
+        'queues',
+        ...getters,
+      ].sort(),
     );
     const names = [
       ...keys.channel('微信支付'),
       ...[
         keys.blocked('A'),
         keys.state('A'),
+        keys.permits('A'),
         keys.outcomes(0),
         keys.lease(12),
         keys.stats('host-1-ab'),

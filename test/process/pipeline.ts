@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { createPublisher } from '../../src/publisher/index.js';
-import { createReader, type Reader } from '../../src/reader/reader.js';
+import { createReader, type Reader } from '../../src/reader/index.js';
 import { type HttpReceiver, startHttpReceiver } from '../support/http-receiver.js';
 import { uniquePrefix } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';

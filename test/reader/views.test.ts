@@ -28,7 +28,7 @@ const stored = (fields: Partial<StoredState>): StoredState => ({
     incident: '1',
     trips: 1,
   },
-  ...{ block: NOW, blockedAt: NOW, reason: 'success-rate', actor: undefined, note: undefined },
+  ...{ block: NOW, blockedAt: NOW, step: 0, level: '', reason: 'success-rate', actor: undefined, note: undefined },
   ...fields,
 });
 const open: ChannelRead = { channel: 'a', state: stored({}), blockKey: { value: 'open', endsAt: NOW + HOUR } };

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { record } from '../../src/channel/record.js';
 import { parseRulesValue } from '../../src/domain/rules.js';
+import { createFuseline } from '../../src/fuseline.js';
 import { createPublisher } from '../../src/publisher/index.js';
 import { createReader } from '../../src/reader/index.js';
 import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
@@ -52,6 +53,7 @@ const DOCUMENT = (url: string) => ({
     timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 } },
     logged: { window: { kind: 'log', span: '10s' } },
     tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
+    trial: { halfOpen: { permits: 1, wait: '10m' } },
     alone: { minSources: 2, maxConsecutiveFailures: 3 },
   },
   groups: { g: { minVisible: 1 } },
@@ -105,6 +107,8 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
 
   const reader = createReader({ url, prefix });
   onTestFinished(() => reader.close());
+  const fuse = await createFuseline({ url, prefix, logger: { info() {}, warn() {} } });
+  onTestFinished(() => fuse.close());
   const told: string[] = [];
   reader.on('transition', ({ channel, kind }) => void told.push(`${channel} ${kind}`));
   const publisher = createPublisher({ url, prefix, source: 'test' });
@@ -112,6 +116,7 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
   for (let i = 0; i < 4; i += 1) {
     publisher.publish({ channel: 'A', success: false, code: 'E1', durationMs: 5 });
     publisher.publish({ channel: 'seen', success: false });
+    publisher.publish({ channel: 'trial', success: false });
   }
   await publisher.flush();
   const entry = [
@@ -141,6 +146,7 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
   const missing = () => wanted.filter((one) => !told.includes(one));
   await until(missing, { what: 'every transition', timeoutMs: 20_000, accept: (left) => left.length === 0 });
   await until(() => reader.isBlocked('long'), { what: 'the block that nobody had told' });
+  await until(async () => (await fuse.admit('trial')).admitted, { what: 'a permit of the half-open channel' });
   const isThere = async () => {
     await look();
     const names = [...seen.keys()].map((key) => key.slice(prefix.length));
