@@ -46,6 +46,14 @@ export class ClockedChannel {
     return Number(await this.#run('tidy', now, [spanMs, this.#freshForMs, most], [slots, calls]));
   }
 
+  /** When to look next, as `settle.lua` reads it from the state: whoever announces must not know another time than whoever looks. */
+  async dueAfterSettling(now: number): Promise<number> {
+    await this.expire(now);
+    const [, , state, , outbox] = this.#keys as ChannelKeys;
+    return splitReply((await this.#client.eval(loadScript('settle').source, 2, outbox, state)) as ScriptReply, 3)
+      .numbers[1]!;
+  }
+
   async takeTransitions(): Promise<Transition[]> {
     const outbox = this.#keys[4]!;
     const texts = await this.#client.lrange(outbox, 0, -1);

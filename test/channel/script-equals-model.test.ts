@@ -74,6 +74,7 @@ const plain = fc.record({
     forMs: fc.integer({ min: 1, max: 40_000 }),
     growth: fc.constantFrom(1, 2),
     maxMs: fc.constantFrom(60_000, 100_000),
+    jitter: fc.constantFrom(undefined, undefined, 0.1, 0.5),
   }),
   holdMs: fc.constantFrom(0, 20_000, 60_000),
   ignore: fc.constant([]),
@@ -211,6 +212,7 @@ describe('the scripts and the pure model', () => {
             }
             expect(await script.takeTransitions()).toEqual(model.takeTransitions());
             expect(await script.view(now)).toEqual(model.view(now));
+            expect(await script.dueAfterSettling(now)).toBe(model.nextDue());
           }
         },
       ),

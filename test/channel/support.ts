@@ -149,8 +149,10 @@ export class Twin {
   async #agree<T>(script: T, model: T): Promise<T> {
     const told = await this.#script.takeTransitions();
     this.told.push(...told);
-    const got = { reply: script, told, view: await this.#script.view(this.now) };
-    const want = { reply: model, told: this.#model.takeTransitions(), view: this.#model.view(this.now) };
+    const view = await this.#script.view(this.now);
+    const got = { reply: script, told, view, due: await this.#script.dueAfterSettling(this.now) };
+    const seen = this.#model.view(this.now);
+    const want = { reply: model, told: this.#model.takeTransitions(), view: seen, due: this.#model.nextDue() };
     expect(got).toEqual(want);
     return script;
   }
