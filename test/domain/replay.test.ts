@@ -38,6 +38,34 @@ const KINDS: Record<string, Policy> = {
     maxConsecutiveFailures: 2,
     rateLimit: { minMs: 5, maxMs: 30 },
   },
+  'a count window with a trial after each block, on a ramp': {
+    ...POLICY,
+    halfOpen: { steps: [1_000, 5_000], permits: 1, close: 2, waitMs: 30, reopens: false },
+  },
+  'a call log with permits, and blocks again at the deadline of a trial': {
+    ...POLICY,
+    window: { kind: 'log', spanMs: 24, minCalls: 3, maxEntries: 7 },
+    block: { forMs: 20, growth: 2, maxMs: 70, jitter: 0.3 },
+    slow: { overMs: 10 },
+    rateLimit: { minMs: 5, maxMs: 30 },
+    halfOpen: { steps: [0], permits: 2, close: 3, waitMs: 15, reopens: true },
+  },
+  'a count window with levels': {
+    ...POLICY,
+    window: { kind: 'count', size: 8 },
+    successRate: 2_000,
+    levels: [
+      { name: 'fallback', line: 5_000 },
+      { name: 'cached', line: 8_000 },
+    ],
+  },
+  'a time window with levels and a trial': {
+    ...POLICY,
+    window: { kind: 'time', spanMs: 24, slots: 4, minCalls: 3 },
+    successRate: 3_000,
+    levels: [{ name: 'cached', line: 7_000 }],
+    halfOpen: { steps: [1_000], permits: 1, close: 1, waitMs: 30, reopens: false },
+  },
   'a time window': { ...POLICY, window: { kind: 'time', spanMs: 24, slots: 4, minCalls: 3 } },
 };
 const FRESH_MS = 50;
@@ -124,13 +152,13 @@ describe.each(Object.entries(KINDS))('a batch under %s', (_kind, policy) => {
             model.recover(policy, now);
             return {
               view: model.view(now),
-              told: model.takeTransitions().map(({ kind, at, epoch }) => ({ kind, at, epoch })),
+              told: model.takeTransitions().map(({ evidence: _, ...facts }) => facts),
             };
           });
           expect(seen[1]).toEqual(seen[0]);
         }
       }),
-      { numRuns: Number(process.env.FUSELINE_REPLAY_RUNS ?? 1_000) },
+      { numRuns: Number(process.env.FUSELINE_REPLAY_RUNS ?? 250) },
     );
   }, 60_000);
 });
