@@ -4,6 +4,7 @@ import { type Hand, PAUSED } from './lane.js';
 import { Lanes } from './lanes.js';
 import { blockMs, type Policy } from './policy.js';
 import type { State, Transition } from './transition.js';
+import { storeWindow } from './window/load.js';
 import type { StoredWindow } from './window/window.js';
 
 const NOBODY: Hand = { actor: '', note: '' };
@@ -109,9 +110,10 @@ export class ChannelModel {
     this.#expire(now);
     const { real, shadow, keyEnds, epoch } = this.#lanes;
     const { state, since, ends: until } = real;
-    const stored = this.#memory.window;
+    const kept = this.#memory.window;
+    const stored = kept && storeWindow(kept.window);
     const window = stored?.kind === 'count' ? stored.slots.join('') : '';
-    const other = stored === undefined || stored.kind === 'count' ? undefined : withoutExpiry(stored);
+    const other = stored?.kind === 'count' ? undefined : stored;
     return { state, blocked: keyEnds !== -2, since, until, window, stored: other, epoch, shadow: shadow.state };
   }
 
@@ -123,8 +125,4 @@ export class ChannelModel {
     if (this.#memory.fence.expiresAt <= now) Object.assign(this.#memory.fence, { run: 0, runSince: 0, suspected: 0 });
     this.#lanes.expire(now);
   }
-}
-
-function withoutExpiry({ expiresAt: _, ...stored }: StoredWindow & { expiresAt: number }): StoredWindow {
-  return stored as StoredWindow;
 }

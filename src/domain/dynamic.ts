@@ -27,7 +27,8 @@ export const MOST_FACTORS: Factors = { window: 1.5 ** 4, rate: 1.2 ** 4 };
 
 const DECIMALS = 10_000;
 const SPAN_MOST_MS = 3_600_000;
-const COUNT_MOST = 1_000_000;
+const CALLS_MOST = 1_000_000;
+const FAILURES_MOST = 100_000;
 /** No rate falls below this because of the load, hundredths of a percent: at 0 nothing would ever block. */
 const RATE_LEAST = 100;
 
@@ -71,7 +72,9 @@ export function scaledPolicy(policy: Policy, factors: Factors): Policy {
     successRate: line(policy.successRate),
     ...(levels && { levels: levels.map((level) => ({ ...level, line: line(level.line) })) }),
     // In a longer span the same traffic has more failures: left alone, this limit would become stricter.
-    ...(maxFailures !== undefined && { maxFailures: grown(maxFailures, growthOf(window, scaled)) }),
+    ...(maxFailures !== undefined && {
+      maxFailures: Math.min(grown(maxFailures, growthOf(window, scaled)), FAILURES_MOST),
+    }),
   };
 }
 
@@ -100,7 +103,7 @@ function scaledWindow(window: Window, factor: number): Window {
       const most = Math.min(SLOTS_MOST, Math.floor(SPAN_MOST_MS / slotMs));
       const slots = between(window.slots, grown(window.slots, growth(factor)), most);
       if (slots === window.slots) return window;
-      const minCalls = Math.min(grown(window.minCalls, [slots, window.slots]), COUNT_MOST);
+      const minCalls = Math.min(grown(window.minCalls, [slots, window.slots]), CALLS_MOST);
       return { kind: 'time', spanMs: slotMs * slots, slots, minCalls };
     }
     case 'log': {

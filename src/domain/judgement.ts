@@ -6,7 +6,7 @@ import type { Evidence } from './transition.js';
 import { badIn, isBad, levelOf, sourcesOf, whyBlocked } from './verdict.js';
 import { CallLog } from './window/call-log.js';
 import { loadWindow, storeWindow } from './window/load.js';
-import type { Calls, StoredWindow, WindowModel } from './window/window.js';
+import type { Calls, WindowModel } from './window/window.js';
 
 const EVIDENCE_KEPT = 20;
 
@@ -21,12 +21,12 @@ export type Fence = {
   expiresAt: number;
 };
 
-/** What a channel remembers beside its states. */
-export type Memory = {
-  window: (StoredWindow & { readonly expiresAt: number }) | undefined;
-  evidence: Evidence[];
-  fence: Fence;
-};
+/**
+ * What a channel remembers beside its states. The window is kept as it is, with the rule that it was made for: only under another one is it
+ * put down and taken up again.
+ */
+export type Memory = { window: Kept | undefined; evidence: Evidence[]; fence: Fence };
+type Kept = { readonly window: WindowModel; readonly rule: Policy['window']; readonly expiresAt: number };
 
 export function newMemory(): Memory {
   const fence = { positions: new Map(), by: '', at: 0, run: 0, runSince: 0, suspected: 0, expiresAt: 0 };
@@ -53,7 +53,8 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
   const { policy, lanes, lane, memory, now, freshForMs } = bench;
   const { fence } = memory;
   const before = fence.positions.get(batch.partition)?.position;
-  const window = loadWindow(policy, memory.window);
+  const kept = memory.window;
+  const window = kept?.rule === policy.window ? kept.window : loadWindow(policy, kept && storeWindow(kept.window));
   let since = Math.max(lane.since, lanes.real.since, lanes.forced);
   if (fence.runSince !== since || (window.forgetful && !window.isOpen)) fence.run = 0;
   fence.runSince = since;
@@ -61,6 +62,7 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
   // A window that expired took the reason for the level with it.
   const isCaused = policy.mode === 'on' && levels !== undefined && !(window.forgetful && !window.isOpen);
   if (lanes.level !== '' && !isCaused) lanes.changeLevel(now, '');
+  const crowdedBefore = crowdedIn(window);
   let verdict: { recorded: number; succeeded: number } | undefined;
   let last = before;
   let at = 0;
@@ -135,7 +137,7 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
   }
   if (result.duplicate === batch.results.length || last === undefined) return;
   const atEnd = { recorded: window.recorded, succeeded: window.recorded - badIn(policy, window) };
-  Object.assign(result, verdict ?? atEnd, { crowded: window instanceof CallLog ? window.crowded : 0 });
+  Object.assign(result, verdict ?? atEnd, { crowded: crowdedIn(window) - crowdedBefore });
   fence.positions.set(batch.partition, { position: last, written: now });
   fence.expiresAt = now + Math.max(2 * freshForMs, windowTtlMs(policy));
   saveWindow(bench, window, isChanged);
@@ -186,7 +188,10 @@ function countsOf(policy: Policy, window: WindowModel): { size: number; recorded
 
 /** An untouched window keeps its time of expiry. */
 function saveWindow({ policy, memory, now }: Bench, window: WindowModel, isChanged: boolean): void {
-  const stored = storeWindow(window);
-  if (stored === undefined) memory.window = undefined;
-  else if (isChanged) memory.window = { ...stored, expiresAt: now + windowTtlMs(policy) };
+  if (!window.isKept) memory.window = undefined;
+  else if (isChanged) memory.window = { window, rule: policy.window, expiresAt: now + windowTtlMs(policy) };
+}
+
+function crowdedIn(window: WindowModel): number {
+  return window instanceof CallLog ? window.crowded : 0;
 }

@@ -40,6 +40,10 @@ export class CallLog implements WindowModel {
     return this.#counts['0'] + this.#counts['3'] > 0;
   }
 
+  get isKept(): boolean {
+    return this.#newest > 0;
+  }
+
   get recorded(): number {
     return this.#calls.length;
   }

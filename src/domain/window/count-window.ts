@@ -24,6 +24,10 @@ export class CountWindow implements WindowModel {
     return this.#slots.length > 0;
   }
 
+  get isKept(): boolean {
+    return this.isOpen;
+  }
+
   get total(): number {
     return this.size;
   }

@@ -22,10 +22,11 @@ export function loadWindow({ window }: Policy, stored: StoredWindow | undefined)
   }
 }
 
-/** What is left of a window after a batch; `undefined`: nothing. */
+/** A window at rest; `undefined`: there is nothing in it. */
 export function storeWindow(window: WindowModel): StoredWindow | undefined {
-  if (window instanceof CountWindow) return window.isOpen ? { kind: 'count', slots: [...window.slots] } : undefined;
-  if (window instanceof SequentialWindow) return window.isOpen ? window.stored() : undefined;
-  if (window instanceof CallLog || window instanceof TimeWindow) return window.newest > 0 ? window.stored() : undefined;
+  if (!window.isKept) return undefined;
+  if (window instanceof CountWindow) return { kind: 'count', slots: [...window.slots] };
+  if (window instanceof SequentialWindow || window instanceof CallLog || window instanceof TimeWindow)
+    return window.stored();
   throw new Error(`a window that cannot be stored: ${window.constructor.name}`);
 }

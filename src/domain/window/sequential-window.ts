@@ -28,6 +28,10 @@ export class SequentialWindow implements WindowModel {
     return this.#score > 0;
   }
 
+  get isKept(): boolean {
+    return this.isOpen;
+  }
+
   get recorded(): number {
     return this.#calls;
   }

@@ -42,6 +42,10 @@ export class TimeWindow implements WindowModel {
     return this.failures + this.slow > 0;
   }
 
+  get isKept(): boolean {
+    return this.#newest > 0;
+  }
+
   get recorded(): number {
     return this.#sum[0] + this.#sum[1] + this.#sum[2];
   }
@@ -92,7 +96,12 @@ export class TimeWindow implements WindowModel {
   }
 
   stored(): Stored {
-    return { kind: 'time', lengthMs: this.#lengthMs, counts: this.#counts, newest: this.#newest };
+    return {
+      kind: 'time',
+      lengthMs: this.#lengthMs,
+      counts: new Map([...this.#counts].map(([slot, counts]) => [slot, [...counts] as const])),
+      newest: this.#newest,
+    };
   }
 
   #isOld(slot: number): boolean {

@@ -17,6 +17,8 @@ export type WindowModel = {
   readonly total: number;
   /** It holds a failure or a slow call. */
   readonly isOpen: boolean;
+  /** There is something in it to remember. */
+  readonly isKept: boolean;
   /** An outcome that ended then came too late for it. */
   isPast(endMs: number): boolean;
   push(result: Calls, endMs: number): void;
