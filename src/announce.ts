@@ -84,7 +84,7 @@ export function createAnnouncer({ client, keys, queues, log, count }: AnnouncerO
 
   async function addJobs(transition: Transition, nowMs: number): Promise<void> {
     // A shadow block has no end that anybody is told of, and a lost state must not make one up from its job.
-    if (transition.to === 'open' && transition.until > 0 && transition.kind !== 'observed') {
+    if (transition.to !== 'closed' && transition.until > 0 && transition.kind !== 'observed') {
       const { channel, block, until, incident, trips, blockedAt } = transition;
       await queues.addRecovery({
         channel,

@@ -1,30 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { openQueues } from '../../src/queue/queues.js';
-import { createWatcher, type Watcher } from '../../src/recovery/watcher.js';
 import { closeRedis, openRedis, whenReady } from '../../src/redis/client.js';
-import { type Stand, stand } from '../announce/support.js';
+import { stand } from '../announce/support.js';
 import { policyOf } from '../channel/support.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
-
-/** One watcher as a process runs it. */
-async function watch(one: Stand, url: string): Promise<Watcher> {
-  const producer = openRedis(url, 'queue-producer');
-  const workerClient = openRedis(url, 'queue-worker');
-  await Promise.all([whenReady(producer), whenReady(workerClient)]);
-  const queues = openQueues({ client: producer, prefix: one.keys.queues });
-  const stop = new AbortController();
-  const watcher = createWatcher({ ...one.watching, queues, workerClient, chores: [] });
-  const running = watcher.run(stop.signal);
-  releaseAtEnd(async () => {
-    stop.abort();
-    await running;
-    await queues.close();
-    await Promise.all([closeRedis(producer), closeRedis(workerClient)]);
-  });
-  return watcher;
-}
+import { watch } from './watch.js';
 
 describe('the recovery watcher', () => {
   it('8.08 three at once tell each recovery once, soon after the end, and each incident’s end after its hold', async () => {
