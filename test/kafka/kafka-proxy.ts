@@ -10,6 +10,8 @@ export type KafkaProxy = {
   port: number;
   /** Answers to this kind of request stay away from now on: a broker that is connected, says all else, and yet gives nothing. */
   swallow(api: number): void;
+  /** The same for all kinds. */
+  freeze(): void;
   /** FindCoordinator is answered with this error instead. */
   failCoordinator(code: number): void;
   /** As if nothing had been; what was swallowed is gone. */
@@ -23,14 +25,14 @@ export type KafkaProxy = {
 
 /** Stands before a broker whose advertised address leads here, and knows its protocol as far as it must to spoil some answers. */
 export async function startKafkaProxy({ port: target }: { port: number }): Promise<KafkaProxy> {
-  let swallowed: number | undefined;
+  let swallowed: number | 'all' | undefined;
   let coordinatorError = 0;
   let spoiled = 0;
   const sockets = new Set<Socket>();
 
   /** The answer as it goes on; nothing, if it does not. FindCoordinator: correlation id, throttle time (from v1 on), error. */
-  function spoil(answer: Buffer, api: number | undefined, version: number): Buffer | undefined {
-    if (api === swallowed) {
+  function spoil(answer: Buffer, api = -1, version = 0): Buffer | undefined {
+    if (swallowed === 'all' || api === swallowed) {
       spoiled += 1;
       return undefined;
     }
@@ -64,7 +66,7 @@ export async function startKafkaProxy({ port: target }: { port: number }): Promi
       'data',
       frames((answer) => {
         const id = answer.readInt32BE(4);
-        const { api, version = 0 } = asked.get(id) ?? {};
+        const { api, version } = asked.get(id) ?? {};
         asked.delete(id);
         const goesOn = spoil(answer, api, version);
         if (goesOn) client.write(goesOn);
@@ -93,6 +95,9 @@ export async function startKafkaProxy({ port: target }: { port: number }): Promi
     accept: () => listen(port),
     swallow: (api) => {
       swallowed = api;
+    },
+    freeze: () => {
+      swallowed = 'all';
     },
     failCoordinator: (code) => {
       coordinatorError = code;
