@@ -97,9 +97,12 @@ else
     if lane == shadow or lane.state ~= 'closed' then return end
     local level = levelOf(window, channel.level)
     if level == channel.level then return end
-    local recorded = window:recorded()
+    local recorded, line = window:recorded(), nil
+    for _, each in ipairs(also.levels) do
+      if each[1] == level then line = int(each[2]) end
+    end
     changeLevel(level, {
-      size = int(window:total()), recorded = int(recorded), succeeded = int(recorded - badIn(window)),
+      size = int(window:total()), recorded = int(recorded), succeeded = int(recorded - badIn(window)), threshold = line,
       evidence = failed and evidence:latest() or nil,
     })
   end

@@ -11,7 +11,7 @@ export const Message = z.object({
   lines: z.array(Line),
   /** Added when the receiver was never told that the block began: then one message tells both. */
   untold: Line,
-  /** Whether the receiver's `mentions` are called: for the beginning of a block, and for a group that runs out of channels. */
+  /** Whether the receiver's `mentions` are called: for the beginning of a block, one that waits for a hand, and a group that runs out of channels. */
   mention: z.boolean(),
 });
 export type Message = z.infer<typeof Message>;

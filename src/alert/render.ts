@@ -34,9 +34,10 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   };
 
   const isNormal = kind === 'level' && !transition.level;
+  const isReminder = transition.reason === 'awaits-release';
   say('channel', channel);
   say('state', words.state[kind === 'observed' ? 'observed' : transition.to]);
-  say('reason', reason(transition, words));
+  say('reason', isNormal ? words.normal.reason : reason(transition, words));
   say('note', transition.note && cut(oneLine(transition.note), NOTE_MAX));
   say('calls', calls(transition, words));
   say('rate', rate(transition, words));
@@ -44,7 +45,7 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   say('sources', top(transition.evidence, 'source', words));
   if (kind === 'recovered') say('lasted', lasted(transition, words, time));
   else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
-  if (transition.to === 'open') say('next', next(transition, words, time));
+  if (transition.to === 'open') say(isReminder ? 'reminded' : 'next', next(transition, words, time));
   if (kind === 'forced') say('until', next(transition, words, time));
   if (kind === 'held')
     say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));
@@ -52,14 +53,14 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   if (relapse > 0 && kind !== 'held') say('relapse', fill(words.relapse, { relapse }));
 
   return {
-    title: fill(isNormal ? words.normal : words.title[kind], {
+    title: fill(isNormal ? words.normal.title : isReminder ? words.waiting : words.title[kind], {
       channel,
       relapse,
       level: oneLine(transition.level ?? ''),
     }),
     lines,
     untold: { label: words.label.untold, value: words.untold },
-    mention: kind === 'blocked' || kind === 'relapsed',
+    mention: kind === 'blocked' || kind === 'relapsed' || isReminder,
   };
 }
 

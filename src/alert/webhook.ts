@@ -33,8 +33,9 @@ function signer(secret: string): Webhook {
 
 /** What is posted; described for programs in `docs/webhook.schema.json`. Times are ISO 8601 in UTC. */
 export function webhookBody({ id, transition, message, untold }: Alert) {
-  const { kind, channel, epoch, from, to, at, until, reason, actor, note, incident, trips, block, blockedAt, group } =
+  const { kind, channel, epoch, from, to, at, until, reason, actor, note, incident, trips, block, blockedAt } =
     transition;
+  const { keyUntil, level, before, group } = transition;
   return {
     v: 1,
     id,
@@ -46,7 +47,10 @@ export function webhookBody({ id, transition, message, untold }: Alert) {
     to,
     until: until > 0 ? iso(until) : null,
     endless: until === -1,
+    ...(keyUntil !== undefined && { keyUntil: iso(keyUntil) }),
     reason,
+    level,
+    before,
     actor,
     note,
     incident,

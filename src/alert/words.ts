@@ -31,8 +31,10 @@ export type Words = {
   readonly relapse: string;
   readonly incidentOver: string;
   readonly untold: string;
-  /** Title of a channel that is no longer degraded. */
-  readonly normal: string;
+  /** Title and reason of a channel that is no longer degraded. */
+  readonly normal: { readonly title: string; readonly reason: string };
+  /** Title of a block that goes on because nobody has unblocked it. */
+  readonly waiting: string;
   readonly separator: string;
   readonly unknown: string;
   readonly units: { readonly h: string; readonly min: string; readonly s: string; readonly ms: string };
@@ -51,6 +53,7 @@ type Label =
   | 'until'
   | 'lasted'
   | 'next'
+  | 'reminded'
   | 'incident'
   | 'relapse'
   | 'untold'
@@ -112,6 +115,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       until: 'Until',
       lasted: 'Blocked',
       next: 'Tried again',
+      reminded: 'Reminded again',
       incident: 'Incident',
       relapse: 'Relapse',
       untold: 'Told late',
@@ -136,7 +140,11 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     endless: 'not until somebody unblocks it',
     relapse: 'number {relapse}',
     incidentOver: '{incident}, relapses: {relapses}',
-    normal: '{channel} is no longer degraded',
+    normal: {
+      title: '{channel} is no longer degraded',
+      reason: 'success rate clear of every level’s line, or nothing left to judge',
+    },
+    waiting: '{channel} is still blocked: somebody must unblock it',
     untold: 'the news that this block began had not reached you; this message tells both',
     separator: ', ',
     unknown: 'unknown',
@@ -190,6 +198,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       until: '截止时间',
       lasted: '熔断时长',
       next: '再次尝试',
+      reminded: '下次提醒',
       incident: '事件',
       relapse: '复发',
       untold: '补充通知',
@@ -214,7 +223,8 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     endless: '直到有人手动解除',
     relapse: '第 {relapse} 次',
     incidentOver: '{incident}，共复发 {relapses} 次',
-    normal: '{channel} 已不再降级',
+    normal: { title: '{channel} 已不再降级', reason: '成功率已明显高于各级别的界线，或已无调用可供判断' },
+    waiting: '{channel} 仍在熔断：需要人工解除',
     untold: '此前未能通知您熔断开始，本消息一并告知',
     separator: '、',
     unknown: '未知',

@@ -160,7 +160,9 @@ function tryOne(
 function followLevel({ policy, lanes, memory, now }: Bench, window: WindowModel, isFailed: boolean): void {
   const level = levelOf(policy, window, lanes.level);
   if (level === lanes.level) return;
-  lanes.changeLevel(now, level, { ...countsOf(policy, window), ...(isFailed ? { evidence: memory.evidence } : {}) });
+  const line = policy.levels?.find(({ name }) => name === level)?.line;
+  const decision = { ...countsOf(policy, window), ...(line === undefined ? {} : { threshold: line }) };
+  lanes.changeLevel(now, level, { ...decision, ...(isFailed ? { evidence: memory.evidence } : {}) });
 }
 
 /** An automatic block, unless too few sources fail. True: it was. */

@@ -10,7 +10,7 @@ import { parseRetryAfter } from '../../src/alert/retry-after.js';
 import { slack } from '../../src/alert/slack.js';
 import { webhook } from '../../src/alert/webhook.js';
 import { TransitionKind } from '../../src/domain/transition.js';
-import { alertOf, blocked, floorBites, HOSTILE, recovered } from './samples.js';
+import { alertOf, blocked, degraded, floorBites, HOSTILE, recovered } from './samples.js';
 
 const NOW = 1_760_000_000_000;
 const target = (changes: Partial<Target> = {}): Target => ({
@@ -49,6 +49,18 @@ describe('webhook', () => {
     const body = JSON.parse(webhook.request(alertOf(blocked()), target(), Date.UTC(2027, 1, 1)).body);
     expect(body.at).toBe('2026-03-01T10:30:00.000Z');
     expect(body.window).toEqual({ size: 10, recorded: 7, succeeded: 3, failed: 4, assumed: 3, thresholdPercent: 70 });
+  });
+
+  it('tells of a level which it is and was, and of a block until when its key lives where that is longer', () => {
+    const body = JSON.parse(webhook.request(alertOf(degraded()), target(), NOW).body);
+    expect(validate(body), JSON.stringify(validate.errors)).toBe(true);
+    expect(body).toMatchObject({ type: 'channel.level', level: 'cached', before: '', incident: '', block: null });
+    expect(body.window).toMatchObject({ failed: 9, thresholdPercent: 60 });
+    const { until } = blocked();
+    const tried = JSON.parse(webhook.request(alertOf(blocked({ keyUntil: until + 60_000 })), target(), NOW).body);
+    expect(validate(tried), JSON.stringify(validate.errors)).toBe(true);
+    expect(tried).toMatchObject({ until: '2026-03-01T11:00:00.000Z', keyUntil: '2026-03-01T11:01:00.000Z' });
+    expect(tried).not.toHaveProperty('level');
   });
 
   it('tells how many calls were slow, and what the third party asked for', () => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { plainText } from '../../src/alert/message.js';
-import { duration, render } from '../../src/alert/render.js';
+import { duration, isTold, render } from '../../src/alert/render.js';
 import { cut, oneLine } from '../../src/alert/text.js';
 import { WORDS } from '../../src/alert/words.js';
-import { blocked, floorBites, recovered } from './samples.js';
+import { type Transition, TransitionKind } from '../../src/domain/transition.js';
+import { blocked, degraded, floorBites, recovered } from './samples.js';
 
 const en = { locale: 'en', timeZone: 'UTC' } as const;
 const text = (...args: Parameters<typeof render>) => plainText(render(...args), false);
@@ -64,7 +65,7 @@ describe('a message', () => {
   });
 
   it('exists for every kind that people are told of, in both languages, with every gap filled', () => {
-    for (const kind of ['blocked', 'relapsed', 'recovered', 'held', 'extended', 'shortened', 'observed'] as const) {
+    for (const kind of TransitionKind.options.filter((kind) => isTold(kind) && kind !== 'floor')) {
       for (const locale of ['en', 'zh-CN'] as const) {
         const written = text(blocked({ kind, trips: 2 }), { locale, timeZone: 'Asia/Shanghai' });
         expect(written, `${kind} ${locale}`).not.toMatch(/[{}]|undefined|NaN/);
@@ -110,16 +111,76 @@ describe('a message', () => {
     expect(text(recovered({ reason: 'deleted' }), { locale: 'zh-CN', timeZone: 'UTC' })).toContain('熔断键被删除');
   });
 
-  it('calls people for the beginning of a block alone', () => {
-    const calls = (kind: 'blocked' | 'relapsed' | 'recovered' | 'held' | 'extended') =>
-      render(blocked({ kind }), en).mention;
-    expect([calls('blocked'), calls('relapsed'), calls('recovered'), calls('held'), calls('extended')]).toEqual([
-      true,
-      true,
-      false,
-      false,
-      false,
+  it('says of a level which one it is, by what rate, and when the channel is at none any more', () => {
+    expect(text(degraded(), en).split('\n')).toEqual([
+      'ALIPAY is degraded: cached',
+      'Channel: ALIPAY',
+      'State: in use',
+      'Reason: success rate below the line of this level',
+      'Last calls: 9 failed, 11 succeeded, 0 assumed to have succeeded, of 20',
+      'Success rate: 55 %, threshold 60 %',
+      'Top codes: TIMEOUT ×3, 500 ×1',
+      'Top sources: checkout@a ×3, checkout@b ×1',
+      'Since: 2026-03-01 10:30:00 (UTC)',
     ]);
+    expect(text(degraded({ incident: '7' }), en)).toMatch(/Incident: 7$/);
+    const chinese = text(degraded(), { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
+    expect(chinese).toContain('ALIPAY 已降级：cached\n');
+    expect(chinese).toContain('原因: 成功率低于该级别的界线\n');
+    const over = degraded({ level: '', before: 'cached', threshold: undefined, evidence: [] });
+    expect(text(over, en)).toMatch(/^ALIPAY is no longer degraded\n[\s\S]*Reason: success rate clear of every level/);
+    expect(text(over, { locale: 'zh-CN', timeZone: 'UTC' })).toMatch(
+      /^ALIPAY 已不再降级\n[\s\S]*原因: 成功率已明显高于/,
+    );
+    expect([render(degraded(), en).mention, render(over, en).mention]).toEqual([false, false]);
+  });
+
+  it('reminds of a block that waits for a hand in words of its own, and calls people for it', () => {
+    const reminder = blocked({
+      kind: 'extended',
+      reason: 'awaits-release',
+      from: 'open',
+      size: undefined,
+      evidence: [],
+    });
+    expect(text(reminder, en).split('\n')).toEqual([
+      'ALIPAY is still blocked: somebody must unblock it',
+      'Channel: ALIPAY',
+      'State: blocked',
+      'Reason: it waits for somebody to unblock it',
+      'Since: 2026-03-01 10:30:00 (UTC)',
+      'Reminded again: 2026-03-01 11:00:00 (UTC), after 30 min',
+      `Incident: ${reminder.incident}`,
+    ]);
+    const chinese = text(reminder, { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
+    expect(chinese).toMatch(/^ALIPAY 仍在熔断：需要人工解除\n/);
+    expect(chinese).toContain('下次提醒: 2026-03-01 19:00:00 (Asia/Shanghai)，30 分钟后');
+    expect(render(reminder, en).mention).toBe(true);
+  });
+
+  it.each([
+    ['recovered', 'half-open-success', 'the trial went well', '试探成功'],
+    ['recovered', 'half-open-timeout', 'the trial ended with too few calls', '试探期内调用过少'],
+    ['relapsed', 'half-open-failure', 'a call of the trial failed', '试探调用失败'],
+    ['relapsed', 'half-open-timeout', 'the trial ended with too few calls', '试探期内调用过少'],
+  ] as const)('says how a trial ended: %s, %s', (kind, reason, english, chinese) => {
+    const end = kind === 'recovered' ? recovered({ reason }) : blocked({ kind, reason, trips: 2, size: undefined });
+    expect(text(end, en)).toContain(`Reason: ${english}\n`);
+    expect(text(end, { locale: 'zh-CN', timeZone: 'UTC' })).toContain(`原因: ${chinese}\n`);
+  });
+
+  it('says who is suspected without a block', () => {
+    const suspected = blocked({ kind: 'suspected', to: 'closed', until: 0, block: 0, blockedAt: 0, trips: 0 });
+    expect(text(suspected, en)).toMatch(/^ALIPAY fails from too few sources: it stays in use\n/);
+    expect(text(suspected, en)).toContain('Top sources: checkout@a ×3, checkout@b ×1\n');
+    expect(text(suspected, en)).not.toMatch(/Relapse|Tried again/);
+    expect(text(suspected, { locale: 'zh-CN', timeZone: 'UTC' })).toMatch(/^ALIPAY 仅个别来源失败，未熔断\n/);
+  });
+
+  it('calls people for the beginning of a block alone', () => {
+    const calls = (kind: Transition['kind']) => render(blocked({ kind }), en).mention;
+    const kinds = TransitionKind.options.filter((kind) => isTold(kind) && kind !== 'floor');
+    expect(kinds.filter(calls)).toEqual(['blocked', 'relapsed']);
   });
 });
 

@@ -33,6 +33,15 @@ export function blocked(changes: Partial<Transition> = {}): Transition {
   });
 }
 
+/** In use, and below the line of a level. */
+export function degraded(changes: Partial<Transition> = {}): Transition {
+  return blocked({
+    ...{ kind: 'level', to: 'closed', until: 0, reason: 'level', level: 'cached', before: '', incident: '' },
+    ...{ trips: 0, block: 0, blockedAt: 0, size: 20, recorded: 20, succeeded: 11, threshold: 6_000 },
+    ...changes,
+  });
+}
+
 /** The end of the block of {@link blocked}. */
 export function recovered(changes: Partial<Transition> = {}): Transition {
   const at = AT + 30 * 60_000;

@@ -33,7 +33,7 @@ describe('levels of degradation, in script and model alike', () => {
     expect(channel.kinds()).toEqual(['level', 'level', 'blocked']);
     expect(channel.told[0]).toMatchObject({
       ...{ kind: 'level', level: 'cached', before: '', reason: 'level', from: 'closed', to: 'closed', until: 0 },
-      ...{ incident: '', size: 20, recorded: 9, succeeded: 0, at: START },
+      ...{ incident: '', size: 20, recorded: 9, succeeded: 0, threshold: 6_000, at: START },
     });
     expect(channel.told[0]!.evidence.length).toBe(9);
     expect(channel.told[2]).toMatchObject({ reason: 'success-rate', size: 20, recorded: 17, threshold: 2_000 });
