@@ -173,52 +173,56 @@ describe('the scripts and the pure model', () => {
   });
   afterAll(() => client.quit());
 
-  it('agree on every reply, every key and every transition, call by call, through any history', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(policy, { minLength: 1, maxLength: 2 }),
-        fc.array(step, { minLength: 1, maxLength: 25 }),
-        async (policies, steps) => {
-          const script = new ClockedChannel(client, new Keys(uniquePrefix()), 'C', FRESH_MS);
-          const model = new ChannelModel('C', FRESH_MS);
-          const logs: { position: number; arrival: number; entry: Entry }[][] = [[], [], []];
-          let now = START;
-          let rules = policies[0]!;
-          for (const move of steps) {
-            now += move.wait;
-            if (move.rules === 0) rules = policies.at(-1)!;
-            if (move.do === 'record') {
-              const log = logs[move.partition]!;
-              for (const one of move.fresh)
-                log.push({ position: log.length, arrival: now - one.arrivedAgo, entry: one });
-              // Read again from up to six entries back, cut anywhere: what a restart or a rebalance does.
-              const first = Math.max(0, log.length - move.fresh.length - move.from);
-              const batch = toBatch(
-                rules,
-                move.partition,
-                log.slice(first, Math.max(first + 1, log.length - move.left)),
-              );
-              const got = await script.record(rules, batch, now);
-              const want = model.record(rules, batch, now);
-              expect(got).toEqual(want);
-            } else if (move.do === 'recover') {
-              expect(await script.recover(rules, now)).toBe(model.recover(rules, now));
-            } else {
-              await script.override(rules, now, move.action, move.forMs);
-              model[move.action](
-                rules,
-                now,
-                { actor: 'ann', note: 'because' },
-                Math.max(move.forMs, move.action === 'block' ? -1 : 0),
-              );
+  it(
+    'agree on every reply, every key and every transition, call by call, through any history',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(policy, { minLength: 1, maxLength: 2 }),
+          fc.array(step, { minLength: 1, maxLength: 25 }),
+          async (policies, steps) => {
+            const script = new ClockedChannel(client, new Keys(uniquePrefix()), 'C', FRESH_MS);
+            const model = new ChannelModel('C', FRESH_MS);
+            const logs: { position: number; arrival: number; entry: Entry }[][] = [[], [], []];
+            let now = START;
+            let rules = policies[0]!;
+            for (const move of steps) {
+              now += move.wait;
+              if (move.rules === 0) rules = policies.at(-1)!;
+              if (move.do === 'record') {
+                const log = logs[move.partition]!;
+                for (const one of move.fresh)
+                  log.push({ position: log.length, arrival: now - one.arrivedAgo, entry: one });
+                // Read again from up to six entries back, cut anywhere: what a restart or a rebalance does.
+                const first = Math.max(0, log.length - move.fresh.length - move.from);
+                const batch = toBatch(
+                  rules,
+                  move.partition,
+                  log.slice(first, Math.max(first + 1, log.length - move.left)),
+                );
+                const got = await script.record(rules, batch, now);
+                const want = model.record(rules, batch, now);
+                expect(got).toEqual(want);
+              } else if (move.do === 'recover') {
+                expect(await script.recover(rules, now)).toBe(model.recover(rules, now));
+              } else {
+                await script.override(rules, now, move.action, move.forMs);
+                model[move.action](
+                  rules,
+                  now,
+                  { actor: 'ann', note: 'because' },
+                  Math.max(move.forMs, move.action === 'block' ? -1 : 0),
+                );
+              }
+              expect(await script.takeTransitions()).toEqual(model.takeTransitions());
+              expect(await script.view(now)).toEqual(model.view(now));
+              expect(await script.dueAfterSettling(now)).toBe(model.nextDue());
             }
-            expect(await script.takeTransitions()).toEqual(model.takeTransitions());
-            expect(await script.view(now)).toEqual(model.view(now));
-            expect(await script.dueAfterSettling(now)).toBe(model.nextDue());
-          }
-        },
-      ),
-      { numRuns: Number(process.env.FUSELINE_PROPERTY_RUNS ?? 300) },
-    );
-  }, TIMEOUT_MS);
+          },
+        ),
+        { numRuns: Number(process.env.FUSELINE_PROPERTY_RUNS ?? 300) },
+      );
+    },
+    TIMEOUT_MS,
+  );
 });
