@@ -63,13 +63,14 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
   for (const entry of batch.entries) {
     const letter = (reason: string, index: number) =>
       letters.push({ reason, partition: batch.partition, position: entry.position, index, raw: entry.raw() });
-    if (entry.fault !== undefined) {
-      letter(entry.fault, -1);
+    const { fault, outcomes } = entry;
+    if (fault !== undefined) {
+      letter(fault, -1);
       continue;
     }
     const arrivalMs = entry.arrivalMs - logClockLeadMs;
-    for (let i = 0; i < entry.outcomes.length; i += 1) {
-      const parsed = parseOutcome(entry.outcomes[i]);
+    for (let i = 0; i < outcomes.length; i += 1) {
+      const parsed = parseOutcome(outcomes[i]);
       if (parsed.ok) take(parsed.outcome, entry, arrivalMs);
       else letter(parsed.reason, i);
     }

@@ -40,6 +40,12 @@ describe('a record', () => {
     expect(json([])).toMatchObject({ outcomes: [] });
   });
 
+  it('tells of each record what is its own, in whatever order records are asked', () => {
+    const [bad, good] = [message('{bad'), json({ channel: 'A', success: true })];
+    expect([bad.fault, good.outcomes]).toEqual([expect.stringMatching(/no JSON/), [{ channel: 'A', success: true }]]);
+    expect([bad.outcomes, good.fault, bad.raw(), good.raw()]).toEqual([[], undefined, '{bad', expect.any(String)]);
+  });
+
   it.each([
     ['4.07 no value', null, /needs a value.*got none/],
     ['4.07 an empty value', '', /needs a value.*got 0 bytes/],
@@ -63,10 +69,10 @@ describe('a record', () => {
       /one channel, which is also the record's key; got "A" and "B"/,
     ],
   ])('is a fault as a whole when it has %s', (_what, value, reason) => {
-    const { outcomes, fault, raw } = message(value);
-    expect(outcomes).toEqual([]);
-    expect(fault).toMatch(reason);
-    expect(raw().length).toBeLessThanOrEqual(RAW_MAX);
+    const entry = message(value);
+    expect(entry.outcomes).toEqual([]);
+    expect(entry.fault).toMatch(reason);
+    expect(entry.raw().length).toBeLessThanOrEqual(RAW_MAX);
   });
 });
 

@@ -10,13 +10,44 @@ import { OUTCOMES_MAX, VALUE_MAX_BYTES } from './options.js';
  *
  * Bytes that are not UTF-8 arrive as U+FFFD, which no channel's name may hold: such an outcome is a dead letter of its own.
  */
-export function decodeRecord({ offset, timestamp, value }: KafkaMessage): LogEntry {
-  const arrivalMs = Number(timestamp);
-  const decoded = readValue(value);
-  const raw = () => textOf(value);
-  // No spread: a worker makes a hundred thousand of these in a second.
-  if (typeof decoded === 'string') return { position: offset, arrivalMs, outcomes: [], fault: decoded, raw };
-  return { position: offset, arrivalMs, outcomes: decoded, raw };
+export function decodeRecord(message: KafkaMessage): LogEntry {
+  return new RecordEntry(message);
+}
+
+/**
+ * Decodes when it is asked, and forgets when the next one is: the outcomes of a whole batch, made beforehand, outlive the collections of
+ * garbage meanwhile, and moving them took as long as decoding them.
+ */
+class RecordEntry implements LogEntry {
+  static #last: { readonly entry: RecordEntry; readonly decoded: readonly unknown[] | string } | undefined;
+  readonly position: string;
+  readonly arrivalMs: number;
+  readonly #value: Buffer | null;
+
+  constructor({ offset, timestamp, value }: KafkaMessage) {
+    this.position = offset;
+    this.arrivalMs = Number(timestamp);
+    this.#value = value;
+  }
+
+  get outcomes(): readonly unknown[] {
+    const decoded = this.#decoded();
+    return typeof decoded === 'string' ? [] : decoded;
+  }
+
+  get fault(): string | undefined {
+    const decoded = this.#decoded();
+    return typeof decoded === 'string' ? decoded : undefined;
+  }
+
+  raw(): string {
+    return textOf(this.#value);
+  }
+
+  #decoded(): readonly unknown[] | string {
+    if (RecordEntry.#last?.entry !== this) RecordEntry.#last = { entry: this, decoded: readValue(this.#value) };
+    return RecordEntry.#last.decoded;
+  }
 }
 
 /** A copy: the record's bytes are a view of the whole fetch, which a letter must not keep alive. */
