@@ -5,8 +5,6 @@ import type { RedisClient } from '../redis/client.js';
 import { withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 
-/** A caller does not wait longer for a permit. */
-const DEADLINE_MS = 50;
 /** All of them are out: this process does not ask again sooner, however many calls it has. */
 const PAUSE_MS = 20;
 /** The same where Redis gave no answer. */
@@ -36,8 +34,10 @@ export type Lender = { readonly lend: Lend; counts(): PermitCounts };
 /**
  * Lends permits out of Redis, so that the whole fleet has no more of them at once. No more calls of this process ask at the same time than
  * there are permits, and after a refusal nobody does for 20 ms: a busy channel that is being tried is no load for Redis.
+ *
+ * @param deadlineMs longest that a caller waits for a permit
  */
-export function createLender(client: RedisClient, keys: Keys): Lender {
+export function createLender(client: RedisClient, keys: Keys, deadlineMs = 50): Lender {
   const counts: PermitCounts = { lent: 0, refused: 0, unanswered: 0 };
   const desks = new Map<string, { asking: number; notBefore: number }>();
   const owners = randomBytes(9).toString('base64url');
@@ -56,7 +56,7 @@ export function createLender(client: RedisClient, keys: Keys): Lender {
     const giveBack = () => void giveBackPermit(client, keys, channel, owner).catch(() => {});
     const asked = lendPermit(client, keys, channel, { owner, leaseMs, permits });
     try {
-      if (!(await withDeadline(asked, DEADLINE_MS, 'lend.lua'))) {
+      if (!(await withDeadline(asked, deadlineMs, 'lend.lua'))) {
         counts.refused += 1;
         desk.notBefore = performance.now() + PAUSE_MS;
         return undefined;
