@@ -63,19 +63,29 @@ it('a worker on Kafka whose Redis is away is not ready, with the reason, stays i
   await untilReady(worker);
   await until(() => metric(worker, 'fuseline_log_shards_owned'), { what: 'its partitions', accept: (n) => n === 2 });
   const joined = await metric(worker, 'fuseline_log_events_total{event="rebalances"}');
+  const events = (event: string) => metric(worker, `fuseline_log_events_total{event="${event}"}`);
+  await pipeline.publish('ALIPAY', true);
+  await until(() => events('commits'), { what: 'a batch to be done with' });
+  const before = await events('entries_read');
   await proxy.refuse();
   await until(() => get(worker, '/readyz'), {
     what: 'not ready, and why',
     accept: ({ status, body }) => status === 503 && body.includes(`Redis at 127.0.0.1:${proxy.port} cannot be used`),
   });
   await pipeline.publish('ALIPAY', false, 5);
+  const inHand = await until(() => events('entries_read'), { what: 'a batch', accept: (read) => read > before });
+  for (let round = 0; round < 5; round += 1) await pipeline.publish('ALIPAY', false);
   // Longer than the session of a consumer group.
   await new Promise((resolve) => setTimeout(resolve, 12_000));
+  // What it has in hand is tried again with a back-off, and no more is taken into memory.
+  expect(await events('entries_read')).toBe(inHand);
+  expect(await events('redeliveries')).toBeLessThan(20);
   expect((await get(worker, '/healthz')).status).toBe(200);
   expect((await get(worker, '/readyz')).status).toBe(503);
   await proxy.accept();
   await until(() => pipeline.blocked.has('ALIPAY'), { what: 'the block', timeoutMs: 30_000 });
   await untilReady(worker);
-  expect(await metric(worker, 'fuseline_log_events_total{event="rebalances"}')).toBe(joined);
-  expect(await metric(worker, 'fuseline_log_events_total{event="restarts"}')).toBe(0);
+  await until(() => metric(worker, 'fuseline_log_lag'), { what: 'no lag', accept: (lag) => lag === 0 });
+  expect(await events('rebalances')).toBe(joined);
+  expect(await events('restarts')).toBe(0);
 }, 120_000);
