@@ -8,7 +8,7 @@ it('tells its version and how it is used, on standard output', async () => {
   expect(await fuseline(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   const help = await fuseline(['--help']);
   expect(help).toMatchObject({ code: 0, err: '' });
-  for (const command of ['start', 'publish', 'status', 'block', 'unblock', 'audit', 'groups', 'rules', 'config'])
+  for (const command of ['start', 'publish', 'status', 'block', 'unblock', 'load', 'audit', 'groups', 'rules', 'config'])
     expect(help.out).toMatch(new RegExp(`^  ${command}\\b`, 'm'));
   expect(help.out).toContain('FUSELINE_REDIS_URL');
 });
@@ -23,6 +23,8 @@ it.each([
   [['block', 'A', '--reason', 'x\u001b[31m'], /--reason must not hold control characters/],
   [['block', 'A', '--reason', ''], /--reason must have 1 to 200 characters, got 0/],
   [['unblock', 'A', '--for', 'forever'], /--for must be/],
+  [['load', 'set', '80%'], /the load must be a number from 0 to 1 with at most four decimals, got "80%"/],
+  [['load', 'set', '0.8', '--for', '0'], /--for must be .* more than 0, got "0"/],
   [['start', 'everything'], /'everything' is invalid.*outcomes, recovery, alerts/],
   [['status', '--top', 'x'], /--top must be a whole number, got "x"/],
   [['status', '--nope'], /unknown option '--nope'/],

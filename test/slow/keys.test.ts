@@ -50,7 +50,7 @@ const DOCUMENT = (url: string) => ({
   channels: {
     seen: { mode: 'observe' },
     long: { block: '30m', group: 'g' },
-    timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 } },
+    timed: { window: { kind: 'time', span: '10s', slots: 10, minCalls: 5 }, dynamic: true },
     logged: { window: { kind: 'log', span: '10s' } },
     tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
     trial: { halfOpen: { permits: 1, wait: '10m' } },
@@ -104,6 +104,7 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
   );
   await cli('rules', 'set', join(folder, 'rules.json'));
   await cli('rules', 'rollback', '1');
+  await cli('load', 'set', '0.9', '--for', '10m');
   startProcess(CLI, ['start'], env);
 
   const reader = createReader({ url, prefix });
