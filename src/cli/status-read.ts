@@ -1,5 +1,6 @@
 import { type ChannelRead, readAgenda, readChannels, readTime } from '../channel/snapshot.js';
-import type { Mode } from '../domain/policy.js';
+import { PAUSED } from '../domain/lane.js';
+import type { Mode, Policy } from '../domain/policy.js';
 import type { State } from '../domain/transition.js';
 import { lastMinute, liveWorkers } from '../intake/last-minute.js';
 import type { ChannelStats } from '../intake/stats.js';
@@ -11,6 +12,7 @@ import { listShards } from '../transport/redis-stream/shards.js';
 import { answered } from './redis.js';
 import type { RulesInForce } from './rules-in-force.js';
 import { type LoadInForce, rulesUnderLoad } from './rules-under-load.js';
+import { readWindow, type WindowCalls, windowOf } from './status-window.js';
 
 /** One channel as `status` tells it. Times in ms by the clock of Redis. */
 export type ChannelStatus = {
@@ -40,12 +42,28 @@ export type ChannelStatus = {
   readonly notJudgedUntil: number;
   /** Mode `observe`: it would be blocked until then; 0: it would not. */
   readonly wouldBeBlockedUntil: number;
-  /** Slots of a count window; of a time window the calls in it. */
+  /** Present while half-open. */
+  readonly trial?: TrialStatus;
+  /** How far the channel in use is degraded; empty: not at all. */
+  readonly level: string;
+  /** At its end the block goes on, with a reminder, until somebody unblocks. */
+  readonly awaitsRelease: boolean;
+  /** Slots of a count window; of another one the calls in it. */
   readonly window: { readonly size: number; readonly recorded: number; readonly succeeded: number };
   /** Outcomes of the last minute, all workers together. */
   readonly lastMinute: { readonly successes: number; readonly failures: number };
   /** What is wrong with the channel's keys. */
   readonly fault?: string;
+};
+
+/** Who is let through while half-open, and how many good calls of the step's `needed` there were. `step` 1 is the first. */
+export type TrialStatus = {
+  readonly step: number;
+  readonly steps: number;
+  readonly percent?: number;
+  readonly permits?: number;
+  readonly good: number;
+  readonly needed: number;
 };
 
 /** `until`: -1 without end. */
@@ -137,39 +155,31 @@ function overrideOf(view: View, force: Force | undefined): Override | undefined 
 }
 
 /** What readers need not know and people want to. */
-type More = { recorded: number; succeeded: number; force: Force | undefined; shadow: number };
+type More = { calls: WindowCalls; force: Force | undefined; shadow: number; good: number };
 
 async function readMore(main: RedisClient, keys: Keys, channel: string): Promise<More> {
-  const [health, , , , , , slots] = keys.channel(channel);
-  const [window, perSlot, fields] = await Promise.all([
-    main.lrange(health, 0, -1).catch((): string[] => []),
-    main.hgetall(slots).catch((): Record<string, string> => ({})),
+  const [calls, fields] = await Promise.all([
+    readWindow(main, keys, channel),
     main
-      .hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until', 'forcedBy', 'forcedNote')
+      .hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until', 'forcedBy', 'forcedNote', 'good')
       .catch((): null[] => []),
   ]);
-  const [forced, shadowState, shadowUntil, actor, note] = fields;
+  const [forced, shadowState, shadowUntil, actor, note, good] = fields;
   const until = Number(forced ?? 0) || 0;
   return {
-    ...add(window, perSlot),
+    calls,
+    good: Number(good ?? 0) || 0,
     force: until > 0 ? { until, ...(actor ? { actor } : {}), ...(note ? { note } : {}) } : undefined,
     shadow: shadowState === 'open' ? Number(shadowUntil ?? 0) || 0 : 0,
   };
 }
 
-/** A channel has a count window or a time window, never both. */
-function add(
-  window: readonly string[],
-  perSlot: Readonly<Record<string, string>>,
-): { recorded: number; succeeded: number } {
-  const succeeded = window.filter((slot) => slot === '1').length;
-  const sum = { recorded: window.length, succeeded };
-  for (const value of Object.values(perSlot)) {
-    const [, good, bad] = /^(\d+)\|(\d+)$/.exec(value) ?? [];
-    sum.succeeded += Number(good ?? 0);
-    sum.recorded += Number(good ?? 0) + Number(bad ?? 0);
-  }
-  return sum;
+/** @param step as the state has it; the rules may have fewer by now */
+function trialOf({ halfOpen }: Policy, step: number, good: number): TrialStatus {
+  const { steps = [], permits = 1, close = 1 } = halfOpen ?? {};
+  const share = steps[step] ?? 0;
+  const through = share > 0 ? { percent: share / 100 } : { permits };
+  return { step: step + 1, steps: Math.max(steps.length, step + 1), ...through, good, needed: close };
 }
 
 const AT_ONCE = 100;
@@ -212,11 +222,10 @@ function channelStatus(
     watchedUntil: blocked ? 0 : later(read.state?.hold ?? 0),
     notJudgedUntil: force?.until ?? 0,
     wouldBeBlockedUntil: later(more.shadow),
-    window: {
-      size: policy.window.kind === 'count' ? policy.window.size : more.recorded,
-      recorded: more.recorded,
-      succeeded: more.succeeded,
-    },
+    ...(state === 'half-open' && blocked ? { trial: trialOf(policy, read.state?.step ?? 0, more.good) } : {}),
+    level: blocked || policy.mode !== 'on' ? '' : view.level,
+    awaitsRelease: policy.isReleasedByHand === true && state === 'open' && blocked && reason !== PAUSED,
+    window: windowOf(policy, more.calls),
     lastMinute: lastMinute ?? { successes: 0, failures: 0 },
     ...(read.fault === undefined ? {} : { fault: read.fault }),
   };

@@ -1,7 +1,7 @@
 import { WORDS } from '../alert/words.js';
 import { loadLine } from './load-words.js';
 import { localTime, roughly, table } from './output.js';
-import type { ChannelStatus, Status } from './status-read.js';
+import type { ChannelStatus, Status, TrialStatus } from './status-read.js';
 
 const HEADER = ['CHANNEL', 'STATE', 'LEFT', 'SINCE', 'REASON', 'WINDOW', 'LAST MINUTE', 'NOTES'];
 
@@ -25,7 +25,9 @@ function summary(channels: readonly ChannelStatus[]): string {
   const count = (is: (one: ChannelStatus) => boolean) => channels.filter(is).length;
   const isOpen = (one: ChannelStatus) => one.blocked && one.state !== 'half-open';
   const parts = [
+    [count((one) => one.awaitsRelease), 'until somebody unblocks'],
     [count((one) => one.blocked && !isOpen(one)), 'on trial'],
+    [count((one) => one.level !== ''), 'degraded'],
     [count((one) => one.watchedUntil > 0), 'watched after a block'],
     [count((one) => one.override?.kind === 'in use'), 'kept in use by hand'],
     [count((one) => one.wouldBeBlockedUntil > 0), 'only observed, else blocked'],
@@ -56,17 +58,25 @@ function row(one: ChannelStatus, nowMs: number): string[] {
   ];
 }
 
-function stateOf({ state, blocked, mode, watchedUntil, override }: ChannelStatus): string {
+function stateOf({ state, blocked, mode, watchedUntil, override, level }: ChannelStatus): string {
   const shown = mode === 'on' ? '' : ` (${mode})`;
   if (blocked) return `${state === 'half-open' ? 'ON TRIAL' : 'BLOCKED'}${shown}`;
   if (override !== undefined) return `IN USE by hand${shown}`;
+  if (level !== '') return `DEGRADED ${level}${shown}`;
   return `${watchedUntil > 0 ? 'watched' : 'in use'}${shown}`;
+}
+
+function trialWords({ step, steps, percent, permits, good, needed }: TrialStatus): string {
+  const through = percent === undefined ? `${permits} at once` : `${percent} % of users`;
+  return `${steps > 1 ? `step ${step} of ${steps}: ` : ''}${through}, ${good} of ${needed} good calls`;
 }
 
 function notes(one: ChannelStatus, nowMs: number): string {
   const left = (untilMs: number) => roughly(untilMs - nowMs);
   const { actor = one.actor, note = one.note } = one.override ?? {};
   return [
+    one.trial === undefined ? '' : trialWords(one.trial),
+    one.awaitsRelease ? 'goes on until somebody unblocks it' : '',
     one.relapse > 0 ? `relapse ${one.relapse}` : '',
     one.incident === '' ? '' : `incident ${one.incident}`,
     one.watchedUntil > 0 ? `watched for ${left(one.watchedUntil)}` : '',

@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import { record } from '../../src/channel/record.js';
+import { recover } from '../../src/channel/recover.js';
+import { readStatus, type Status } from '../../src/cli/status-read.js';
+import { statusText } from '../../src/cli/status-text.js';
+import { parseRulesValue } from '../../src/domain/rules.js';
+import { batchOf, bench, FRESH_MS } from '../channel/support.js';
+import { until } from '../support/wait.js';
+
+const DOCUMENT = {
+  version: 1,
+  mode: 'on',
+  defaults: { window: 10, successRate: 80, block: '30m' },
+  channels: {
+    tried: { block: '1ms', halfOpen: { percent: 10, ramp: [50], close: 3, wait: '30m' } },
+    lent: { block: '1ms', halfOpen: { permits: 2, close: 1, wait: '30m' } },
+    waiting: { release: 'manual' },
+    degraded: { window: 20, levels: { cached: 60, fallback: 40, blocked: 20 } },
+    logged: { window: { kind: 'log', span: '1m', minCalls: 5 }, slowCall: '1s', slowRate: 90 },
+    timed: { window: { kind: 'time', span: '1m', minCalls: 50 }, slowCall: '1s', slowAs: 'failure' },
+    tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
+    plain: {},
+  },
+};
+
+async function place() {
+  const env = await bench();
+  const { client, keys } = env;
+  await client.set(keys.config, JSON.stringify(DOCUMENT));
+  const parsed = parseRulesValue(DOCUMENT);
+  if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
+  const policyFor = (channel: string) => parsed.rules.policyFor(channel);
+  return {
+    async record(channel: string, story: string) {
+      await client.zadd(keys.agenda, 1, channel);
+      return await record(client, keys, channel, policyFor(channel), FRESH_MS, batchOf(story));
+    },
+    recover: (channel: string) => recover(client, keys, channel, policyFor(channel), FRESH_MS),
+    async status(): Promise<{ status: Status; of: (channel: string) => Status['channels'][number]; text: string }> {
+      const status = await readStatus({ main: client, log: client, keys, busiest: 10 });
+      const of = (channel: string) => status.channels.find((one) => one.channel === channel)!;
+      return { status, of, text: statusText(status, 'here') };
+    },
+  };
+}
+const rowOf = (text: string, channel: string) => text.split('\n').find((line) => line.startsWith(channel))!;
+
+describe('fuseline status', () => {
+  it('shows a trial: who is let through, at which step, and how many good calls there were of those it takes', async () => {
+    const here = await place();
+    for (const channel of ['tried', 'lent']) {
+      await here.record(channel, 'FFF');
+      await until(() => here.recover(channel), {
+        what: 'the end of the block',
+        accept: ({ outbox }) => outbox.at(-1)?.kind === 'half-open',
+      });
+    }
+    // Calls that began in the very millisecond in which the trial began would be late.
+    await until(() => here.record('tried', 'S'), { what: 'a good call', accept: ({ result }) => result.counted === 1 });
+    const first = await here.status();
+    expect(first.of('tried')).toMatchObject({
+      ...{ state: 'half-open', blocked: true, level: '', awaitsRelease: false },
+      trial: { step: 1, steps: 2, percent: 10, good: 1, needed: 3 },
+    });
+    expect(rowOf(first.text, 'tried')).toMatch(/ON TRIAL.*step 1 of 2: 10 % of users, 1 of 3 good calls/);
+    expect(rowOf(first.text, 'lent')).toMatch(/ON TRIAL.* {2}2 at once, 0 of 1 good calls/);
+    expect(first.text).toContain('none blocked, 2 on trial');
+    await here.record('tried', 'SS');
+    const { of } = await here.status();
+    expect(of('tried').trial).toEqual({ step: 2, steps: 2, percent: 50, good: 0, needed: 3 });
+  });
+
+  it('says which block goes on until somebody unblocks it', async () => {
+    const here = await place();
+    await here.record('waiting', 'FFF');
+    await here.record('plain', 'FFF');
+    const { of, text } = await here.status();
+    expect([of('waiting').awaitsRelease, of('plain').awaitsRelease]).toEqual([true, false]);
+    expect(rowOf(text, 'waiting')).toMatch(/BLOCKED.*goes on until somebody unblocks it/);
+    expect(rowOf(text, 'plain')).not.toContain('until somebody');
+    expect(text).toContain('2 blocked, 1 until somebody unblocks');
+  });
+
+  it('shows how far a channel in use is degraded', async () => {
+    const here = await place();
+    await here.record('degraded', 'F'.repeat(9));
+    const { of, text } = await here.status();
+    expect(of('degraded')).toMatchObject({ state: 'closed', blocked: false, level: 'cached' });
+    expect(rowOf(text, 'degraded')).toMatch(/DEGRADED cached .*0 of 9 ok \(20 slots\)/);
+    expect(text).toContain('none blocked, 1 degraded');
+  });
+
+  it('counts what is in a window of any kind, slow calls as the policy counts them', async () => {
+    const here = await place();
+    await here.record('logged', 'SLF');
+    await here.record('timed', 'SSLF');
+    await here.record('tested', 'FS');
+    const { of } = await here.status();
+    expect(of('logged').window).toEqual({ size: 3, recorded: 3, succeeded: 2 });
+    expect(of('timed').window).toEqual({ size: 4, recorded: 4, succeeded: 2 });
+    expect(of('tested').window).toEqual({ size: 2, recorded: 2, succeeded: 1 });
+  });
+});
