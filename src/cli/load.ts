@@ -89,7 +89,7 @@ function atRedis<T>(command: Command, act: (place: Place) => Promise<T>): Promis
 /** @throws {CliError} */
 function loadArgument(text: string): number {
   if (!/^(?:0|1|[01]?\.\d{1,4})$/.test(text) || Number(text) > 1)
-    usage(`the load must be a number from 0 to 1 with at most four decimals, got ${show(text)}`);
+    usage(`the load must be a number from 0 to 1 with up to four decimals, got ${show(text)}`);
   return Number(text);
 }
 

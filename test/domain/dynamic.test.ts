@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { describePolicy } from '../../src/domain/describe.js';
@@ -15,6 +16,8 @@ import type { Policy } from '../../src/domain/policy.js';
 import { policyOfRule } from '../../src/domain/policy-of-rule.js';
 import { PolicyRule } from '../../src/domain/policy-schema.js';
 import { parseRulesValue } from '../../src/domain/rules.js';
+import { CountWindow } from '../../src/domain/window/count-window.js';
+import { checkout } from '../support/files.js';
 
 const loads = fc.double({ min: 0, max: 1, noNaN: true });
 /** Every pair of factors that some story of loads leads to. */
@@ -130,6 +133,28 @@ describe('a dynamic policy under load', () => {
     expect(scaledPolicy(count(1_000, 10), MOST_FACTORS)).toMatchObject({ window: { size: 1_000 }, successRate: 100 });
     expect(scaledPolicy(count(10, 0.5), MOST_FACTORS).successRate).toBe(50);
     expect(scaledPolicy(count(10, 0), MOST_FACTORS).successRate).toBe(0);
+  });
+
+  it('is what the table of docs/judging.md says, minute by minute', () => {
+    const page = readFileSync(`${checkout}docs/judging.md`, 'utf8').split('## Under load')[1] ?? '';
+    const rows = [...page.matchAll(/^\| (\d)[^|]* \| (\d+) \| ([\d.]+) % \| (\d+) \|$/gm)].map((row) =>
+      row.slice(1).map(Number),
+    );
+    const computed = [0, 1, 2, 3, 4].map((minutes) => {
+      const { window, successRate } = scaledPolicy(
+        count(10, 70),
+        new Array<number>(minutes).fill(0.9).reduce(nextFactors, AS_WRITTEN),
+      );
+      const size = window.kind === 'count' ? window.size : 0;
+      const model = new CountWindow(size, []);
+      let failures = 0;
+      do {
+        model.push('0');
+        failures += 1;
+      } while (!model.isFailing(failures, successRate));
+      return [minutes, size, successRate / 100, failures];
+    });
+    expect(rows).toEqual(computed);
   });
 
   it('is never stricter than written, keeps to the limits of the rules, and returns to what is written', () => {
