@@ -23,7 +23,7 @@ it.each([
   [['block', 'A', '--reason', 'x\u001b[31m'], /--reason must not hold control characters/],
   [['block', 'A', '--reason', ''], /--reason must have 1 to 200 characters, got 0/],
   [['unblock', 'A', '--for', 'forever'], /--for must be/],
-  [['load', 'set', '80%'], /the load must be a number from 0 to 1 with at most four decimals, got "80%"/],
+  [['load', 'set', '80%'], /the load must be a number from 0 to 1 with up to four decimals, got "80%"/],
   [['load', 'set', '0.8', '--for', '0'], /--for must be .* more than 0, got "0"/],
   [['start', 'everything'], /'everything' is invalid.*outcomes, recovery, alerts/],
   [['status', '--top', 'x'], /--top must be a whole number, got "x"/],
