@@ -162,7 +162,9 @@ local function force(ends, hand)
 end
 
 local function endForce(at, reason, hand)
-  channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote = at, false, '', ''
+  channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote, channel.dirty = at, false, '', '', true
+  -- Another program has blocked it meanwhile: that was told.
+  if real.state ~= 'closed' then return end
   nextEpoch()
   tellForce('force-ended', at, { reason = reason }, hand)
 end
