@@ -92,8 +92,9 @@ else
     window:clear()
   end
 
+  -- The next two are defined only where they are needed: a call pays for every function that it defines.
   -- Each level has a line; it is left only some way above it, so that a rate which wavers makes one change.
-  local function followLevel(failed)
+  local followLevel = also.levels and function(failed)
     if lane == shadow or lane.state ~= 'closed' then return end
     local level = levelOf(window, channel.level)
     if level == channel.level then return end
@@ -108,7 +109,7 @@ else
   end
 
   -- Half-open: good outcomes close the channel, a bad one blocks it again, longer.
-  local function try(result, failure)
+  local try = lane.state == 'half-open' and function(result, failure)
     if result == '0' or (result == '3' and also.slow == 'failure') then
       fence:opens(partition)
       evidence:restart()
@@ -121,8 +122,7 @@ else
     end
   end
 
-  local function judge(result, position, arrival, ago, duration, failure)
-    local ends = math.floor(arrival - ago)
+  local function judge(result, position, arrival, ends, duration, failure)
     local success, waits = result == '1' or result == '2', result == '4'
     if now - ends > policy.fresh then
       count.stale = count.stale + 1
@@ -186,7 +186,7 @@ else
     -- window a run of successes is counted at one go (most of what a worker reads; it halves what an outcome costs Redis).
     local earliest = arrival - (entry[4] or math.huge)
     local timely = window.forgetful and earliest >= now - policy.fresh and earliest > since
-    local i, covered, last = at + 1, at + known, at + outcomes
+    local i, covered, last, arrived = at + 1, at + known, at + outcomes, math.floor(arrival)
     while i <= last do
       local run = 0
       timely = timely and earliest > since -- which moves where half-open ends
@@ -200,9 +200,13 @@ else
         local result = string.sub(results, i, i)
         if result ~= '1' and result ~= '2' then failure = failure + 1 end
         if i > covered then
-          local ago, duration = 0, 0
-          if not timely or result == '4' then ago, duration = timesOf(i) end
-          judge(result, position, arrival, ago, duration, failure)
+          local ends, duration = arrived, 0
+          if not timely or result == '4' then
+            local ago
+            ago, duration = timesOf(i)
+            ends = math.floor(arrival - ago)
+          end
+          judge(result, position, arrival, ends, duration, failure)
         end
         i = i + 1
       end

@@ -42,10 +42,17 @@ local channel = {
 }
 
 -- A lane is one run of the state machine. The real one hides the channel; the shadow of mode `observe` only tells.
+-- All of its fields are written together.
 local function readLane(prefix)
+  if not fields[prefix .. 'state'] then
+    return {
+      prefix = prefix, state = 'closed', since = 0, ends = 0, hold = 0, incident = '', trips = 0, block = 0, blockedAt = 0, reason = '', actor = '',
+      note = '', step = 0, good = 0,
+    }
+  end
   return {
     prefix = prefix,
-    state = fields[prefix .. 'state'] or 'closed',
+    state = fields[prefix .. 'state'],
     since = number(prefix .. 'since'),
     ends = number(prefix .. 'until'), -- of the block, or of half-open; -1 without end, 0 when closed
     hold = number(prefix .. 'hold'),  -- watched until; 0 when not watched

@@ -45,15 +45,22 @@ end
 
 -- A success without a window is the healthy case: nothing to remember. A full window of successes is healthy again.
 function countWindow:push(result)
-  if result == '1' and not self:isOpen() then return end
-  self:append(result)
-  self.added = math.min(self.added + 1, self.size)
-  if self:recorded() > self.size then
-    self:tally(self.slots[self.first], -1)
-    self.slots[self.first] = nil
-    self.first = self.first + 1
+  local first, last, size = self.first, self.last + 1, self.size
+  if result == '1' then
+    if last == first then return end
+  else
+    self:tally(result, 1)
   end
-  if self.failures + self.slow == 0 and self:recorded() == self.size then self:clear() end
+  self.last, self.slots[last] = last, result
+  if self.added < size then self.added = self.added + 1 end
+  if last - first == size then
+    local oldest = self.slots[first]
+    if oldest ~= '1' then self:tally(oldest, -1) end
+    self.slots[first] = nil
+    first = first + 1
+    self.first = first
+  end
+  if self.failures + self.slow == 0 and last - first == size - 1 then self:clear() end
 end
 
 -- Strictly below, in integers: equality never blocks, 0 never blocks, 100 blocks at the first failure.

@@ -10,8 +10,9 @@ local function badIn(window)
   return window.failures + (also.slow == 'failure' and window.slow or 0)
 end
 
--- The reason, or nil. Every comparison is strict: equality never blocks. `run`: failures in a row.
+-- The reason; nil or false: none. Every comparison is strict: equality never blocks. `run`: failures in a row.
 local function whyBlocked(window, run)
+  if plain then return window:isJudged() and window:isFailing(window.failures, policy.threshold) and window.reason end
   local bad, why = badIn(window), nil
   if also.maxRun and run > also.maxRun then
     why = 'consecutive-failures'

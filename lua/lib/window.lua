@@ -8,16 +8,21 @@
 -- push(result, ends, position)   takes an outcome: '1' success, '0' failure, '3' slow
 -- isJudged()        there are enough calls · isFailing(bad, threshold) the calls that count as failures are too many of them
 -- clear(), save()   forget all; write it · dropOtherKind() delete what a window of another kind left
--- include lib/count-window.lua
--- include lib/time-window.lua
--- include lib/call-log.lua
--- include lib/sequential.lua
+-- A kind is defined where it is loaded: a call pays for every function that it defines, and a plain channel must not pay for what it does not use.
 
 local function loadWindow()
   local kind, a, b, c = string.match(ARGV[2], '^(%l+):(%d+):(%d+):(%d+)$')
   a, b, c = tonumber(a), tonumber(b), tonumber(c)
-  if kind == 'time' then return loadTimeWindow(a, b, c) end
-  if kind == 'log' then return loadCallLog(a, b, c) end
-  if kind == 'sequential' then return loadSequential(a, b, c) end
+  if kind == 'time' then
+-- include lib/time-window.lua
+    return loadTimeWindow(a, b, c)
+  elseif kind == 'log' then
+-- include lib/call-log.lua
+    return loadCallLog(a, b, c)
+  elseif kind == 'sequential' then
+-- include lib/sequential.lua
+    return loadSequential(a, b, c)
+  end
+-- include lib/count-window.lua
   return loadCountWindow(tonumber(ARGV[2]))
 end
