@@ -74,7 +74,8 @@ export class Incidents {
       const block = current.blocks.at(-1)!;
       block.until = at;
       block.ended = true;
-    }
+      // A trial, or a reminder of a block that nobody released: it is hidden from most, or from all, for so much longer.
+    } else if (kind === 'half-open' || kind === 'extended') current.blocks.at(-1)!.until = transition.until;
   }
 
   /** Outcomes during the channel's last block (or a pause, which is nobody's). */
@@ -107,6 +108,9 @@ export class Incidents {
       decision: { size, recorded, succeeded, threshold },
     };
     if (kind === 'relapsed' && current !== undefined && current.id === id) {
+      // Out of a trial there is no end in between.
+      const before = current.blocks.at(-1)!;
+      if (!before.ended && before.from < at) Object.assign(before, { until: at, ended: true });
       current.blocks.push(block);
       return;
     }

@@ -67,6 +67,32 @@ it('calls a second block within the hold a relapse of the same incident, and one
   expect(incidents.map(({ blocks }) => blocks.map(({ trips }) => trips))).toEqual([[1, 2], [1]]);
 });
 
+it('takes a trial for a part of its block: it ends with the first bad call, with the last good one, or at its deadline', () => {
+  const tried = { ...SHORT, defaults: { ...SHORT.defaults, halfOpen: { close: 2, wait: '4s' } } };
+  const ok = (at: number): Past => ({ channel: 'C', success: true, at });
+  const bad = (at: number): Past => ({ channel: 'C', success: false, at });
+  const first = [bad(0), bad(1)];
+  const lasts = (past: Past[]) => {
+    const blocks = replayOf([...first, ...past], tried).incidents.flatMap((incident) => incident.blocks);
+    return blocks.map(({ from, until, ended }) => [from - START, until - START, ended]);
+  };
+  expect(lasts([bad(3_000), ok(20_000)])).toEqual([
+    [1, 3_000, true],
+    [3_000, 9_000, true],
+  ]);
+  expect(lasts([ok(3_000), ok(3_500), ok(20_000)])).toEqual([[1, 3_500, true]]);
+  expect(lasts([ok(3_000), ok(20_000)])).toEqual([[1, 6_001, true]]);
+  expect(lasts([ok(3_000)])).toEqual([[1, 6_001, false]]);
+});
+
+it('lets a block that waits for a hand last to the end of what was read, for nobody unblocked in it', () => {
+  const manual = { ...SHORT, defaults: { ...SHORT.defaults, release: 'manual' } };
+  const { incidents } = replayOf([...failing('C', 0, 4), { channel: 'C', success: true, at: 60_500 }], manual);
+  expect(incidents.map(({ blocks }) => blocks.length)).toEqual([1]);
+  expect(incidents[0]!.blocks[0]).toMatchObject({ ended: false, calls: 3 });
+  expect(incidents[0]!.blocks[0]!.until).toBeGreaterThan(START + 60_500);
+});
+
 it('is the same when two partitions of one worker lie in the file one after the other, so that times go back', () => {
   const a = failing('A', 0, 6).map((one) => ({ ...one, partition: 'log/0/1' }));
   const b = failing('B', 500, 6).map((one) => ({ ...one, partition: 'log/1/1' }));
