@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { storyProblems } from '../support/story.js';
 import { batchOf, bench, judged, policyOf, START, Twin } from './support.js';
 import { DEADLINE, END, onTrial, trying, WAIT_MS } from './trials.js';
 
@@ -69,6 +70,7 @@ describe('half-open, in script and model alike', () => {
     expect(await channel.record('SS', POLICY)).toMatchObject({ blocked: true });
     expect(await channel.record('S', POLICY)).toMatchObject({ blocked: false });
     expect(channel.kinds()).toEqual(['blocked', 'half-open', 'relapsed', 'half-open', 'recovered']);
+    expect(storyProblems(channel.told)).toEqual([]);
   });
 
   it('1.20 counts only calls that began on trial: those of before the block or during it are late', async () => {

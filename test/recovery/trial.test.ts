@@ -5,6 +5,7 @@ import { sweep } from '../../src/recovery/sweep.js';
 import { type Stand, stand } from '../announce/support.js';
 import { policyOf } from '../channel/support.js';
 import { sharedRedisUrl } from '../support/redis.js';
+import { readFeedStories, storyProblems } from '../support/story.js';
 import { until } from '../support/wait.js';
 import { watch } from './watch.js';
 
@@ -36,6 +37,8 @@ describe('a trial that nobody calls', () => {
     await until(() => kinds(one, 'C'), { what: 'the end of the watch', accept: (told) => told.includes('held') });
     const told = await one.jobs('notify');
     expect(await kinds(one, 'C')).toEqual(['blocked', 'half-open', 'recovered', 'held']);
+    const { stories, problems } = await readFeedStories(one.client, one.keys);
+    expect([...problems, ...storyProblems(stories.get('C')!)]).toEqual([]);
     expect([...seen].slice(-2)).toEqual(['half-open', null]);
     const lateMs = told.filter(({ data }) => data.kind !== 'held').map(({ data }) => data.epoch - data.at);
     expect(Math.max(...lateMs)).toBeLessThan(1_500);

@@ -37,30 +37,38 @@ export function storyProblems(story: readonly Transition[]): string[] {
   let block: Transition | undefined;
   let watched: Transition | undefined;
   let trips = 0;
+  let tried = false;
   for (const one of story) {
     const say = (what: string) => problems.push(`${one.kind} ${one.epoch} of ${one.channel}: ${what}`);
     switch (one.kind) {
       case 'blocked':
       case 'relapsed':
-        if (block) say(`begins while block ${block.epoch} lasts`);
+        if (block && !tried) say(`begins while block ${block.epoch} lasts`);
+        if (tried && block && one.from === 'half-open') watched = block;
         if ((one.kind === 'relapsed') !== (watched !== undefined)) say(watched ? 'was watched' : 'was not watched');
         if (watched && one.incident !== watched.incident) say('is of another incident');
         if (watched && one.at < watched.at) say('began before the last block ended');
         trips = one.kind === 'relapsed' ? trips + 1 : 1;
         if (one.trips !== trips) say(`says ${one.trips} trips, want ${trips}`);
         if (one.block !== one.epoch) say(`names block ${one.block}`);
-        [block, watched] = [one, undefined];
+        [block, watched, tried] = [one, undefined, false];
         break;
       case 'extended':
       case 'shortened':
         if (!block) say('nothing is blocked');
+        break;
+      case 'half-open':
+        if (!block) say('nothing was blocked');
+        if (block && one.block !== block.epoch) say(`tries ${one.block}, but ${block.epoch} was blocked`);
+        if (one.from === 'open' && one.step !== 0) say(`begins at step ${one.step}`);
+        tried = true;
         break;
       case 'recovered':
         // A failover that took a block away may have taken its line of the feed too.
         if (!block && one.reason !== 'state lost') say('nothing was blocked');
         if (block && one.block !== block.epoch) say(`ends ${one.block}, but ${block.epoch} was blocked`);
         if (block && one.at < block.at) say('ends before it began');
-        [block, watched] = [undefined, one];
+        [block, watched, tried] = [undefined, one, false];
         break;
       case 'held':
         if (block || !watched) say('nothing was watched');
