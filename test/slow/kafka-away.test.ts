@@ -7,9 +7,9 @@ import { StallWatch } from '../../src/process/health.js';
 import { judgesOf, pattern, text } from '../kafka/judge.js';
 import { type KafkaLog, openKafkaLog } from '../kafka/kafka-log.js';
 import { FETCH, type KafkaProxy, startKafkaProxy } from '../kafka/kafka-proxy.js';
-import { get, metric, rulesFile, startWorker, untilReady, type Worker } from '../process/workers.js';
+import { workerEnv } from '../kafka/worker-env.js';
+import { get, metric, startWorker, untilReady, type Worker } from '../process/workers.js';
 import { type KafkaBroker, startKafka } from '../support/kafka.js';
-import { sharedRedisUrl } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
 import { queued } from '../transport/conformance.js';
@@ -85,15 +85,7 @@ const COORDINATOR_NOT_AVAILABLE = 15;
 it('4.05 a worker whose brokers are away until kafkajs gave up, and whose coordinator is away longer, reads on without a restart; told to end meanwhile, or while they are frozen, it ends soon', async () => {
   const log = await open(2);
   const judges = await judgesOf(log);
-  const env = {
-    FUSELINE_REDIS_URL: sharedRedisUrl(),
-    FUSELINE_PREFIX: log.keys.prefix,
-    FUSELINE_TRANSPORT: 'kafka',
-    FUSELINE_KAFKA_BROKERS: log.brokers,
-    FUSELINE_KAFKA_TOPIC: log.topic,
-    FUSELINE_KAFKA_GROUP: log.topic,
-    FUSELINE_RULES: await rulesFile({ version: 1, mode: 'on', defaults: { window: 1_000, successRate: 1 } }),
-  };
+  const env = await workerEnv(log);
   const untilWindow = (to: number) =>
     until(() => judges.window('A'), {
       what: `${to} outcomes in the window`,

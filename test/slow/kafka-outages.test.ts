@@ -5,8 +5,10 @@ import { freePort } from '../../deploy/local/redis-server.mjs';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { decompressors, registerCodecs } from '../../src/transport/kafka/codecs.js';
 import { UNPACKED_MAX_BYTES } from '../../src/transport/kafka/unpacked.js';
-import { judgesOf, pattern } from '../kafka/judge.js';
+import { judgesOf, pattern, text } from '../kafka/judge.js';
 import { openKafkaLog } from '../kafka/kafka-log.js';
+import { workerEnv } from '../kafka/worker-env.js';
+import { metric, startWorker } from '../process/workers.js';
 import { plainKafka, sharedKafka } from '../support/kafka.js';
 import { startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
@@ -45,6 +47,34 @@ it('4.12 three workers that are restarted in turn under load lose nothing and co
   stopped = true;
   await load;
   await judges.untilWindows(channels, pattern(0, sent), running);
+}, 120_000);
+
+it('kill -9 of two of three worker processes under load loses nothing and counts nothing twice', async () => {
+  const log = await openKafkaLog(await sharedKafka(), { partitions: 6 });
+  releaseAtEnd(log.close);
+  const env = await workerEnv(log);
+  const workers = [1, 2, 3].map(() => startWorker('outcomes', env));
+  await until(() => Promise.all(workers.map((one) => metric(one, 'fuseline_log_shards_owned'))), {
+    what: 'two partitions each',
+    accept: (owned) => owned.join() === '2,2,2',
+    timeoutMs: 30_000,
+  });
+  const judges = await judgesOf(log);
+  const channels = Array.from({ length: 12 }, (_, n) => `c${n}`);
+  const writer = log.writer();
+  for (let sent = 0; sent < 200; sent += 1) {
+    const [success] = pattern(sent, sent + 1);
+    await writer.send(channels.map((channel) => queued({ channel, success: success! })));
+    if (sent === 60) workers[0]!.kill('SIGKILL');
+    if (sent === 120) workers[1]!.kill('SIGKILL');
+  }
+  // Those that are dead are missed after 10 s.
+  await until(() => Promise.all(channels.map(judges.window)), {
+    what: 'the windows to hold what was sent',
+    accept: (windows) => windows.every((window) => window === text(pattern(0, 200))),
+    timeoutMs: 40_000,
+  });
+  await until(() => metric(workers[2]!, 'fuseline_log_lag'), { what: 'no lag', accept: (lag) => lag === 0 });
 }, 120_000);
 
 it('a batch that cannot be decompressed holds its partition alone, says which and why, and is read once it can be', async () => {
