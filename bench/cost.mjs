@@ -1,8 +1,9 @@
-// What a service pays in its own thread: for publishing an outcome, and for asking for a verdict.
+// What a service pays in its own thread: for publishing an outcome, and for asking for a verdict. And what each kind of window costs Redis.
 
 import { createPublisher } from '../dist/src/publisher/index.js';
 import { createReader } from '../dist/src/reader/index.js';
 import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
+import { costOfKinds } from './cost-of-kinds.mjs';
 import { spread, whole } from './figures.mjs';
 
 const ROUNDS = 9;
@@ -11,7 +12,11 @@ const CALLS = 200_000;
 const BURST = 2_000;
 const CHANNELS = Array.from({ length: 20 }, (_, i) => `channel-${i}`);
 
-/** Says, and promises nothing: what counts as dear is for the service to judge. @returns {Promise<boolean>} true */
+/**
+ * Of the service it says, and promises nothing: what counts as dear is for the service to judge.
+ *
+ * @returns {Promise<boolean>} whether a plain channel costs Redis what it did before there were other kinds of windows
+ */
 export async function cost(url) {
   const prefix = 'bench:cost:';
   const client = openRedis(url, 'commands');
@@ -50,8 +55,10 @@ export async function cost(url) {
   if (unknown + Object.values(dropped).reduce((sum, n) => sum + n, 0) > 0) throw new Error('outcomes were lost');
   await publisher.close();
   await reader.close();
+  console.log('');
+  const isKept = await costOfKinds(client);
   await closeRedis(client);
-  return true;
+  return isKept;
 }
 
 async function line(name, call, { between } = {}) {

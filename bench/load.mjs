@@ -17,7 +17,7 @@ export const POLICY = {
 };
 
 /** The same load in every run: mulberry32. */
-function randomFrom(seed) {
+export function randomFrom(seed) {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
