@@ -32,6 +32,8 @@ loops, unless somebody has set it. Reads only.`,
     .option('--json', 'for programs: one JSON document, times in ms of Redis')
     .action(async ({ json }: { json?: boolean }, command: Command) => {
       const state = await atRedis(command, read);
+      if (state.refused !== undefined)
+        note(`fuseline: warning: the rules are refused (${state.refused}), workers live by the last good ones`);
       if (json) printJson(state);
       else print(asText(state));
     });
@@ -132,6 +134,7 @@ async function read({ main, log, keys }: Place) {
     nowMs,
     /** Some policy goes by the load at all. */
     dynamic: rules.hasDynamic,
+    ...(rules.refused === undefined ? {} : { refused: rules.refused }),
     /** What the workers measure; `null`: none of them says. */
     measured: measured ?? null,
     workers: workers.length,

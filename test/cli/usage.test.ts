@@ -8,7 +8,18 @@ it('tells its version and how it is used, on standard output', async () => {
   expect(await fuseline(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   const help = await fuseline(['--help']);
   expect(help).toMatchObject({ code: 0, err: '' });
-  for (const command of ['start', 'publish', 'status', 'block', 'unblock', 'load', 'audit', 'groups', 'rules', 'config'])
+  for (const command of [
+    'start',
+    'publish',
+    'status',
+    'block',
+    'unblock',
+    'load',
+    'audit',
+    'groups',
+    'rules',
+    'config',
+  ])
     expect(help.out).toMatch(new RegExp(`^  ${command}\\b`, 'm'));
   expect(help.out).toContain('FUSELINE_REDIS_URL');
 });
