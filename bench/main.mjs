@@ -1,8 +1,9 @@
-// `npm run bench [throughput|latency|cost|guard|replay|judgement|kafka …]`: measures what the README promises, and exits 1 with the numbers where a
+// `npm run bench [throughput|latency|cost|guard|replay|judgement|burnt|kafka …]`: measures what the README promises, and exits 1 with the numbers where a
 // promise is broken. Kafka needs Java, so it runs only when it is named.
 
 import { startRedis } from '../deploy/local/redis-server.mjs';
 import { closeRedis, openRedis, whenReady } from '../dist/src/redis/client.js';
+import { burnt } from './burnt.mjs';
 import { cost } from './cost.mjs';
 import { machine } from './figures.mjs';
 import { guard } from './guard.mjs';
@@ -12,8 +13,8 @@ import { latency } from './latency.mjs';
 import { replay } from './replay.mjs';
 import { throughput } from './throughput.mjs';
 
-const benchmarks = { throughput, latency, cost, guard, replay, judgement, kafka };
-const usual = ['throughput', 'latency', 'cost', 'guard', 'replay', 'judgement'];
+const benchmarks = { throughput, latency, cost, guard, replay, judgement, burnt, kafka };
+const usual = ['throughput', 'latency', 'cost', 'guard', 'replay', 'judgement', 'burnt'];
 
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith('-'));
 const unknown = wanted.find((name) => !Object.hasOwn(benchmarks, name));

@@ -35,8 +35,11 @@ export type Admission = {
    * - `half-open`: the channel is being tried, and this call is, or is not, among those that try it.
    */
   readonly why: 'closed' | 'blocked' | 'floor' | 'half-open';
-  /** Gives back what was lent for this call, if anything. Any number of times, at once, never throws. */
-  release(): void;
+  /**
+   * Gives back what was lent for this call, if anything. Any number of times, at once, never throws. `isGood` false, for a call that
+   * ended badly: it is kept for a moment more, until the fleet knows what follows, so that nobody else is burnt meanwhile.
+   */
+  release(isGood?: boolean): void;
 };
 
 /**

@@ -57,13 +57,11 @@ export function createGuard<Channel extends string>({ admit, publish, stateOf }:
     try {
       result = await (timeout > 0 ? withinTimeout(channel, fn, timeout) : fn(new Call()));
     } catch (error) {
-      tellThrown(tell, channel, options, startedAt, error);
-      admission.release();
+      admission.release(tellThrown(tell, channel, options, startedAt, error));
       if (fallback === undefined) throw error;
       return await fallback(error);
     }
-    tellResult(tell, channel, options, startedAt, result);
-    admission.release();
+    admission.release(tellResult(tell, channel, options, startedAt, result));
     return result;
   }
 

@@ -10,8 +10,14 @@ const PAUSE_MS = 20;
 /** The same where Redis gave no answer. */
 const AWAY_PAUSE_MS = 250;
 
-/** Gives a permit back. At once, any number of times, never throws. */
-export type GiveBack = () => void;
+/**
+ * For so long a permit stays out after a call that ended badly: about as long as every process needs to learn that the channel is blocked
+ * again. Given back at once it would go to the next caller, who would be burnt for nothing.
+ */
+export const LINGER_MS = 250;
+
+/** Gives a permit back. Any number of times, never throws. `isGood` false: it stays out for {@link LINGER_MS} more. */
+export type GiveBack = (isGood?: boolean) => void;
 
 /** Asks for one of so many permits of a half-open channel, for `leaseMs` at most. `undefined`: none to be had. Never throws nor rejects. */
 export type Lend = (
@@ -72,9 +78,13 @@ export function createLender(client: RedisClient, keys: Keys, deadlineMs = 50): 
     }
     counts.lent += 1;
     let isOut = true;
-    return () => {
+    return (isGood) => {
       if (!isOut) return;
       isOut = false;
+      if (isGood === false) {
+        setTimeout(giveBack, LINGER_MS).unref();
+        return;
+      }
       desk.notBefore = 0;
       giveBack();
     };

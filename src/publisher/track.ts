@@ -12,7 +12,7 @@ export type TrackOptions<Result> = {
   code?: (end: { result: Result } | { error: unknown }) => string | undefined;
   source?: string;
   /** What `admit` gave for this call: given back when the call is over, however it ended. */
-  admission?: { release(): void };
+  admission?: { release(isGood?: boolean): void };
 };
 
 /** Is handed the time of the call's end too, `performance.now()`. */
@@ -38,12 +38,12 @@ export const SUCCESS_CHECK_THREW = 'SUCCESS_CHECK_THREW';
 export function track<T>(publish: Publish, channel: string, fn: () => T, options: TrackOptions<Awaited<T>>): T {
   const startedAt = performance.now();
   const returned = (result: Awaited<T>) => {
-    tellResult(publish, channel, options, startedAt, result);
-    options.admission?.release();
+    const isGood = tellResult(publish, channel, options, startedAt, result);
+    options.admission?.release(isGood);
   };
   const threw = (error: unknown) => {
-    tellThrown(publish, channel, options, startedAt, error);
-    options.admission?.release();
+    const isGood = tellThrown(publish, channel, options, startedAt, error);
+    options.admission?.release(isGood);
   };
 
   let result: T;
@@ -75,32 +75,37 @@ export function track<T>(publish: Publish, channel: string, fn: () => T, options
 
 type Telling<Result> = Pick<TrackOptions<Result>, 'success' | 'code' | 'source'>;
 
-/** Publishes how a call that came back ended. `startedAt`: `performance.now()` before it. Never throws. */
+/** Publishes how a call that came back ended, and says whether well. `startedAt`: `performance.now()` before it. Never throws. */
 export function tellResult<Result>(
   publish: Publish,
   channel: string,
   { success, code, source }: Telling<Result>,
   startedAt: number,
   result: Result,
-): void {
+): boolean {
   const { good, why } = judge(result, success);
   const told = why ?? (code && safely(() => code({ result })));
   const endedAt = performance.now();
   publish({ channel, success: good, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
+  return good;
 }
 
-/** Publishes how a call that threw ended; nothing for one that a guard within it refused, because nobody was called. Never throws. */
+/**
+ * Publishes how a call that threw ended, and says `false`; nothing for one that a guard within it refused, because nobody was called. Never
+ * throws.
+ */
 export function tellThrown<Result>(
   publish: Publish,
   channel: string,
   { code, source }: Telling<Result>,
   startedAt: number,
   error: unknown,
-): void {
-  if (read(error, 'name') === 'ChannelBlockedError') return;
+): false | undefined {
+  if (read(error, 'name') === 'ChannelBlockedError') return undefined;
   const told = brokenOff(error) ?? (code && safely(() => code({ error }))) ?? codeOf(error);
   const endedAt = performance.now();
   publish({ channel, success: false, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
+  return false;
 }
 
 function lasted(startedAt: number, endedAt: number): number {

@@ -121,6 +121,26 @@ describe('a call to a half-open channel with permits', () => {
     ]);
   });
 
+  it('keeps it for a moment when it ended badly, until the block is known to all, and gives it back at once when it ended well', async () => {
+    const place = await bench();
+    const { admit, guard, fuse } = admission(place);
+    // On the connection of the permits: asked after whatever was given back.
+    const stillOut = () => place.own.zcard(place.keys.permits('A'));
+    await guard('A', () => 1, { success });
+    expect(await stillOut()).toBe(0);
+    expect(await guard('A', () => 1, { success: () => false })).toBe(1);
+    expect(await stillOut()).toBe(1);
+    expect(await admit('A')).toMatchObject({ admitted: false });
+    await until(async () => (await stillOut()) === 0, { what: 'the permit to come back' });
+    const lent = await admit('A');
+    await track(fuse.publish, 'A', () => Promise.reject(new Error('down')), { success, admission: lent }).catch(
+      () => {},
+    );
+    expect(await stillOut()).toBe(1);
+    lent.release();
+    expect(await stillOut()).toBe(1);
+  });
+
   it('is lent to `track` too, which gives it back', async () => {
     const place = await bench();
     const { admit } = admission(place);
