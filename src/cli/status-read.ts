@@ -12,7 +12,7 @@ import { listShards } from '../transport/redis-stream/shards.js';
 import { answered } from './redis.js';
 import type { RulesInForce } from './rules-in-force.js';
 import { type LoadInForce, rulesUnderLoad } from './rules-under-load.js';
-import { readWindow, type WindowCalls, windowOf } from './status-window.js';
+import { readWindow, type WindowCalls, type WindowStatus, windowOf } from './status-window.js';
 
 /** One channel as `status` tells it. Times in ms by the clock of Redis. */
 export type ChannelStatus = {
@@ -48,8 +48,7 @@ export type ChannelStatus = {
   readonly level: string;
   /** At its end the block goes on, with a reminder, until somebody unblocks. */
   readonly awaitsRelease: boolean;
-  /** Slots of a count window; of another one the calls in it. */
-  readonly window: { readonly size: number; readonly recorded: number; readonly succeeded: number };
+  readonly window: WindowStatus;
   /** Outcomes of the last minute, all workers together. */
   readonly lastMinute: { readonly successes: number; readonly failures: number };
   /** What is wrong with the channel's keys. */
@@ -204,6 +203,7 @@ function channelStatus(
   const later = (ms: number) => (ms > nowMs ? ms : 0);
   const force = more.force && more.force.until > nowMs ? more.force : undefined;
   const override = overrideOf(view, force);
+  const isPaused = blocked && state === 'open' && reason === PAUSED;
   return {
     channel,
     mode: policy.mode,
@@ -217,14 +217,15 @@ function channelStatus(
     ...(override === undefined ? {} : { override }),
     ...(actor === undefined || actor === '' ? {} : { actor }),
     ...(note === undefined || note === '' ? {} : { note }),
-    incident,
-    relapse: Math.max(0, trips - 1),
+    // Hidden as long as the third party asked: the incident that may still be watched is another story.
+    incident: isPaused ? '' : incident,
+    relapse: isPaused ? 0 : Math.max(0, trips - 1),
     watchedUntil: blocked ? 0 : later(read.state?.hold ?? 0),
     notJudgedUntil: force?.until ?? 0,
     wouldBeBlockedUntil: later(more.shadow),
     ...(state === 'half-open' && blocked ? { trial: trialOf(policy, read.state?.step ?? 0, more.good) } : {}),
     level: blocked || policy.mode !== 'on' ? '' : view.level,
-    awaitsRelease: policy.isReleasedByHand === true && state === 'open' && blocked && reason !== PAUSED,
+    awaitsRelease: policy.isReleasedByHand === true && state === 'open' && blocked && !isPaused,
     window: windowOf(policy, more.calls),
     lastMinute: lastMinute ?? { successes: 0, failures: 0 },
     ...(read.fault === undefined ? {} : { fault: read.fault }),

@@ -1,7 +1,9 @@
 import { WORDS } from '../alert/words.js';
+import { PAUSED } from '../domain/lane.js';
 import { loadLine } from './load-words.js';
 import { localTime, roughly, table } from './output.js';
 import type { ChannelStatus, Status, TrialStatus } from './status-read.js';
+import { windowText } from './status-window.js';
 
 const HEADER = ['CHANNEL', 'STATE', 'LEFT', 'SINCE', 'REASON', 'WINDOW', 'LAST MINUTE', 'NOTES'];
 
@@ -23,10 +25,11 @@ export function statusText(status: Status, address: string): string {
 /** How many are in what people must know of. */
 function summary(channels: readonly ChannelStatus[]): string {
   const count = (is: (one: ChannelStatus) => boolean) => channels.filter(is).length;
-  const isOpen = (one: ChannelStatus) => one.blocked && one.state !== 'half-open';
+  const isOpen = (one: ChannelStatus) => one.blocked && one.state !== 'half-open' && !isPaused(one);
   const parts = [
     [count((one) => one.awaitsRelease), 'until somebody unblocks'],
-    [count((one) => one.blocked && !isOpen(one)), 'on trial'],
+    [count((one) => one.blocked && one.state === 'half-open'), 'on trial'],
+    [count(isPaused), 'hidden because the third party asked to wait'],
     [count((one) => one.level !== ''), 'degraded'],
     [count((one) => one.watchedUntil > 0), 'watched after a block'],
     [count((one) => one.override?.kind === 'in use'), 'kept in use by hand'],
@@ -52,15 +55,21 @@ function row(one: ChannelStatus, nowMs: number): string[] {
     one.blocked ? (one.leftMs === null ? 'no end' : roughly(one.leftMs)) : '',
     one.since > 0 ? roughly(nowMs - one.since) : '',
     WORDS.en.reason[one.reason] ?? one.reason,
-    window.recorded === 0 ? '' : `${window.succeeded} of ${window.recorded} ok (${window.size} slots)`,
+    windowText(window),
     successes + failures === 0 ? '' : `${successes} ok, ${failures} failed`,
     notes(one, nowMs),
   ];
 }
 
-function stateOf({ state, blocked, mode, watchedUntil, override, level }: ChannelStatus): string {
+/** Hidden for as long as the third party itself asked: no block, and no incident. */
+function isPaused({ blocked, state, reason }: ChannelStatus): boolean {
+  return blocked && state === 'open' && reason === PAUSED;
+}
+
+function stateOf(one: ChannelStatus): string {
+  const { state, blocked, mode, watchedUntil, override, level } = one;
   const shown = mode === 'on' ? '' : ` (${mode})`;
-  if (blocked) return `${state === 'half-open' ? 'ON TRIAL' : 'BLOCKED'}${shown}`;
+  if (blocked) return `${state === 'half-open' ? 'ON TRIAL' : isPaused(one) ? 'HIDDEN' : 'BLOCKED'}${shown}`;
   if (override !== undefined) return `IN USE by hand${shown}`;
   if (level !== '') return `DEGRADED ${level}${shown}`;
   return `${watchedUntil > 0 ? 'watched' : 'in use'}${shown}`;

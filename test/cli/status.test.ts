@@ -19,6 +19,7 @@ const DOCUMENT = {
     logged: { window: { kind: 'log', span: '1m', minCalls: 5 }, slowCall: '1s', slowRate: 90 },
     timed: { window: { kind: 'time', span: '1m', minCalls: 50 }, slowCall: '1s', slowAs: 'failure' },
     tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
+    limited: { rateLimited: { min: '1m' } },
     plain: {},
   },
 };
@@ -95,9 +96,28 @@ describe('fuseline status', () => {
     await here.record('logged', 'SLF');
     await here.record('timed', 'SSLF');
     await here.record('tested', 'FS');
-    const { of } = await here.status();
-    expect(of('logged').window).toEqual({ size: 3, recorded: 3, succeeded: 2 });
-    expect(of('timed').window).toEqual({ size: 4, recorded: 4, succeeded: 2 });
-    expect(of('tested').window).toEqual({ size: 2, recorded: 2, succeeded: 1 });
+    await here.record('plain', 'FS');
+    const { of, text } = await here.status();
+    const minute = { spanMs: 60_000 };
+    expect(of('logged').window).toEqual({ kind: 'log', size: 3, recorded: 3, succeeded: 2, slow: 1, ...minute });
+    expect(of('timed').window).toEqual({ kind: 'time', size: 4, recorded: 4, succeeded: 2, slow: 1, ...minute });
+    expect(of('tested').window).toMatchObject({ kind: 'sequential', size: 2, recorded: 2, succeeded: 1 });
+    const { score, limit } = of('tested').window;
+    expect(score).toBeGreaterThan(0);
+    expect(limit).toBeGreaterThan(score!);
+    expect(of('plain').window).toEqual({ kind: 'count', size: 10, recorded: 2, succeeded: 1 });
+    expect(rowOf(text, 'logged')).toContain('2 of 3 ok, 1 slow, in 1m');
+    expect(rowOf(text, 'timed')).toContain('2 of 4 ok, 1 slow, in 1m');
+    expect(rowOf(text, 'tested')).toContain(`1 of 2 ok since it began to fail, score ${score} of ${limit}`);
+    expect(rowOf(text, 'plain')).toContain('1 of 2 ok (10 slots)');
+  });
+
+  it('tells a channel that is hidden because the third party asked to wait from one that is blocked', async () => {
+    const here = await place();
+    await here.record('limited', 'W');
+    const { of, text } = await here.status();
+    expect(of('limited')).toMatchObject({ blocked: true, reason: 'rate-limited', incident: '', relapse: 0 });
+    expect(rowOf(text, 'limited')).toMatch(/HIDDEN +(1m|59s) .*the third party asked to wait/);
+    expect(text).toContain('none blocked, 1 hidden because the third party asked to wait');
   });
 });
