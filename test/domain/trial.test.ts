@@ -28,7 +28,7 @@ describe('the share of users that tries a half-open channel', () => {
     }
   });
 
-  it('keeps everybody who is in as it grows', () => {
+  it('1.29 keeps everybody who is in as it grows', () => {
     const steps = [1_000, 2_000, 5_000, 9_999].map((share) => drawn(share));
     for (const [i, step] of steps.slice(1).entries()) expect([...steps[i]!].every((key) => step.has(key))).toBe(true);
   });

@@ -30,7 +30,7 @@ async function bench(url = sharedRedisUrl()) {
 }
 
 describe('permits in Redis', () => {
-  it('are never more at once than there are, and one that was given back can be lent again', async () => {
+  it('1.28 are never more at once than there are, and one that was given back can be lent again', async () => {
     const { lend, client, keys, out } = await bench();
     const asked = await Promise.all(Array.from({ length: 20 }, (_, i) => lend(`owner-${i}`)));
     expect(asked.filter(Boolean)).toHaveLength(2);

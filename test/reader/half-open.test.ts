@@ -232,7 +232,7 @@ describe('a reader and a half-open channel', () => {
   const shownTo = (reader: { visible(items: string[], how: object): string[] }) =>
     users.filter((key) => reader.visible(['A', 'B'], { key }).includes('A'));
 
-  it('shows it to its share of users, the same in a process that learned of it otherwise; goes on telling the state', async () => {
+  it('1.29 1.30 shows it to its share of users, the same in a process that learned of it otherwise; goes on telling the state', async () => {
     const { reader, first, keys, client, now } = await halfOpen();
     const second = await reader({ rules });
     const chosen = shownTo(first);

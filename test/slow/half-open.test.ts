@@ -58,7 +58,7 @@ function pidOf(request: IncomingMessage): number {
   return Number(request.headers['x-pid']);
 }
 
-it('lends exactly three permits to eight processes, and each comes back at its deadline from a process that was killed with it', async () => {
+it('1.28 lends exactly three permits to eight processes, and each comes back at its deadline from a process that was killed with it', async () => {
   const [client, prefix, thirdParty] = [await openClient(), uniquePrefix(), await startThirdParty()];
   const keys = new Keys(prefix);
   const document = { mode: 'on', defaults: { halfOpen: { permits: 3 } } };
@@ -122,7 +122,7 @@ const RULES = {
   },
 };
 
-it('tells the whole story of half-open, with workers and services in processes of their own', async () => {
+it('1.30 tells the whole story of half-open, with workers and services in processes of their own', async () => {
   const client = await openClient();
   const fleet = await openFleet({ redis: url, rules: RULES });
   await fleet.start();
