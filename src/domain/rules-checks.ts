@@ -40,6 +40,10 @@ function combinations(rule: PolicyRule): string[] {
     found.push(`minFailures ${minFailures} can never be reached in a window of ${size}`);
   if (typeof window === 'object' && window.kind === 'log' && (window.minCalls ?? 5) > (window.maxEntries ?? Infinity))
     found.push(`minCalls ${window.minCalls ?? 5} can never be reached with maxEntries ${window.maxEntries}`);
+  if (rule.release === 'manual' && rule.halfOpen !== undefined)
+    found.push(
+      'release: manual and halfOpen exclude each other: a block that waits for a person never gets to the trial',
+    );
   return [...found, ...codesTwice(rule), ...levelsOutOfReach(rule, kind)];
 }
 

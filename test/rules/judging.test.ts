@@ -74,6 +74,10 @@ describe('what a policy can say beside the rate', () => {
       'defaults: slowAs and slowRate exclude each other: a slow call is a failure, or has a threshold of its own',
     ],
     [
+      { release: 'manual', halfOpen: { percent: 10 } },
+      'defaults: release: manual and halfOpen exclude each other: a block that waits for a person never gets to the trial',
+    ],
+    [
       { slowCall: '3s', slowRate: 50, window: { kind: 'sequential', healthy: 95, failing: 50 } },
       'defaults: slowRate 50 does not go with a sequential test, which has no window to take a share of; slowAs does',
     ],
