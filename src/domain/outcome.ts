@@ -118,7 +118,7 @@ function isPlain(raw: unknown): raw is Outcome {
     within(o.retryAfterMs, RETRY_AFTER_MAX_MS) &&
     shortText(o.code) &&
     shortText(o.source) &&
-    (o.at === undefined || typeof o.at === 'number' || (typeof o.at === 'string' && o.at.length <= 64))
+    (o.at === undefined || Number.isFinite(o.at) || (typeof o.at === 'string' && o.at.length <= 64))
   );
 }
 

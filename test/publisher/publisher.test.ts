@@ -91,6 +91,8 @@ describe('publish', () => {
       { channel: 'ALIPAY', success: true, durationMs: -1 },
       { channel: 'ALIPAY', success: true, durationMs: Number.NaN },
       { channel: 'ALIPAY', success: true, durationMs: 1e9 },
+      { channel: 'ALIPAY', success: true, at: Number.NaN },
+      { channel: 'ALIPAY', success: true, at: Number.POSITIVE_INFINITY },
       { channel: 'x'.repeat(10_000_000), success: true },
     ];
     for (const one of hostile) publisher.publish(one as OutcomeInput);

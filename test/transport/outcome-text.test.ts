@@ -9,7 +9,7 @@ describe('the text of an outcome', () => {
     const outcomes = fc.record({
       channel: fc.string({ unit: 'binary' }),
       success: fc.boolean(),
-      durationMs: optional(fc.double({ min: 0, max: 3_600_000 })),
+      durationMs: optional(fc.double({ min: 0, max: 3_600_000, noNaN: true })),
       agoMs: optional(fc.nat()),
       code: optional(fc.string({ unit: 'binary' })),
       source: optional(fc.string()),
