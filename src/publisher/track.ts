@@ -1,5 +1,5 @@
 import { CLIENT_CANCELLED, TIMEOUT } from '../domain/ignored-codes.js';
-import { DURATION_MAX_MS, type OutcomeInput } from '../domain/outcome.js';
+import { DURATION_MAX_MS, type OutcomeInput, RETRY_AFTER_MAX_MS } from '../domain/outcome.js';
 
 export type TrackOptions<Result> = {
   /**
@@ -10,6 +10,8 @@ export type TrackOptions<Result> = {
   success: (result: Result) => boolean;
   /** The third party's own code. Not asked for aborts and timeouts, which have theirs; default: the error's `code` or name. */
   code?: (end: { result: Result } | { error: unknown }) => string | undefined;
+  /** How long the third party asked to wait, in ms, such as the `Retry-After` of a 429. What is no number above 0 says nothing. */
+  retryAfterMs?: (end: { result: Result } | { error: unknown }) => number | undefined;
   source?: string;
   /** What `admit` gave for this call: given back when the call is over, however it ended. */
   admission?: { release(isGood?: boolean): void };
@@ -73,20 +75,22 @@ export function track<T>(publish: Publish, channel: string, fn: () => T, options
   return told as T;
 }
 
-type Telling<Result> = Pick<TrackOptions<Result>, 'success' | 'code' | 'source'>;
+type Telling<Result> = Pick<TrackOptions<Result>, 'success' | 'code' | 'retryAfterMs' | 'source'>;
 
 /** Publishes how a call that came back ended, and says whether well. `startedAt`: `performance.now()` before it. Never throws. */
 export function tellResult<Result>(
   publish: Publish,
   channel: string,
-  { success, code, source }: Telling<Result>,
+  { success, code, retryAfterMs, source }: Telling<Result>,
   startedAt: number,
   result: Result,
 ): boolean {
   const { good, why } = judge(result, success);
   const told = why ?? (code && safely(() => code({ result })));
   const endedAt = performance.now();
-  publish({ channel, success: good, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
+  const asked = retryAfterMs && waitOf(() => retryAfterMs({ result }));
+  const durationMs = lasted(startedAt, endedAt);
+  publish({ channel, success: good, durationMs, code: told, retryAfterMs: asked, source }, endedAt);
   return good;
 }
 
@@ -97,19 +101,27 @@ export function tellResult<Result>(
 export function tellThrown<Result>(
   publish: Publish,
   channel: string,
-  { code, source }: Telling<Result>,
+  { code, retryAfterMs, source }: Telling<Result>,
   startedAt: number,
   error: unknown,
 ): false | undefined {
   if (read(error, 'name') === 'ChannelBlockedError') return undefined;
   const told = brokenOff(error) ?? (code && safely(() => code({ error }))) ?? codeOf(error);
   const endedAt = performance.now();
-  publish({ channel, success: false, durationMs: lasted(startedAt, endedAt), code: told, source }, endedAt);
+  const asked = retryAfterMs && waitOf(() => retryAfterMs({ error }));
+  const durationMs = lasted(startedAt, endedAt);
+  publish({ channel, success: false, durationMs, code: told, retryAfterMs: asked, source }, endedAt);
   return false;
 }
 
 function lasted(startedAt: number, endedAt: number): number {
   return Math.min(DURATION_MAX_MS, Math.round(endedAt - startedAt));
+}
+
+/** A header may hold anything: what is no time must not cost the outcome. */
+function waitOf(ask: () => unknown): number | undefined {
+  const ms = safely(ask);
+  return typeof ms === 'number' && ms > 0 ? Math.min(RETRY_AFTER_MAX_MS, ms) : undefined;
 }
 
 /** Made once: nearly all calls end so. */

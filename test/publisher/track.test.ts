@@ -85,6 +85,22 @@ describe('track', () => {
     expect(told.map(({ code }) => code)).toEqual(['CLIENT_CANCELLED', 'TIMEOUT', 'TIMEOUT', 'MINE']);
   });
 
+  it('passes on how long the third party asked to wait, whether the call came back or threw; what is no time says nothing', async () => {
+    const { told, publish } = recorder();
+    const success = didNotThrow;
+    type Answer = { after: unknown };
+    const retryAfterMs = (end: { result: Answer } | { error: unknown }) =>
+      ('result' in end ? end.result.after : (end.error as Answer).after) as number;
+    for (const after of [20_000, 1e12, 0, -1, Number.NaN, '20', undefined]) {
+      await track(publish, 'A', async () => ({ after }), { success, retryAfterMs });
+      await track(publish, 'A', () => Promise.reject({ after }), { success, retryAfterMs }).catch(() => {});
+    }
+    await track(publish, 'A', () => Promise.reject(null), { success, retryAfterMs }).catch(() => {});
+    const asked = told.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== undefined);
+    expect(asked).toEqual([20_000, 20_000, 86_400_000, 86_400_000]);
+    expect(told.length).toBe(15);
+  });
+
   it('counts a success check that throws, or that is async by mistake, as a failure with a code of its own', async () => {
     const { told, publish } = recorder();
     const broken = () => {
