@@ -91,7 +91,15 @@ it('keeps in Redis exactly the keys, types, expiries and fields that docs/keys.m
     ...{ partition: 'direct/test', results: '0'.repeat(n), times: [], entries: [[position, 0, n]] as const },
     evidence: Array.from({ length: n }, () => '{"at":1}'),
   });
-  for (const [channel, n] of Object.entries({ window: 2, long: 4, timed: 2, logged: 2, tested: 2, alone: 4, degraded: 1 }))
+  for (const [channel, n] of Object.entries({
+    window: 2,
+    long: 4,
+    timed: 2,
+    logged: 2,
+    tested: 2,
+    alone: 4,
+    degraded: 1,
+  }))
     await record(client, keys, channel, rules.rules.policyFor(channel), 300_000, failures('1', n));
   await client.zadd(keys.agenda, 0, 'long');
   await look();
