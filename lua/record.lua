@@ -151,6 +151,8 @@ else
     else
       count.counted = count.counted + 1
       if not success then
+        -- After a silence longer than the span this is the first failure again.
+        if not window.forgetful then window:moveTo(ends) end
         if not window:isOpen() then
           fence:opens(partition)
           evidence:restart()

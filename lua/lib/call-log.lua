@@ -95,11 +95,14 @@ function callLog:clear()
   self.cleared = self.cleared or self.stored > 0
 end
 
+function callLog:moveTo(ends)
+  if ends <= self.newest then return end
+  self.newest = ends
+  self:forget()
+end
+
 function callLog:push(result, ends, position)
-  if ends > self.newest then
-    self.newest = ends
-    self:forget()
-  end
+  self:moveTo(ends)
   self.number, self.changed = self.number + 1, true
   local at = #self.added + 1
   while at > self.firstAdded and self.added[at - 1].ends > ends do at = at - 1 end

@@ -66,12 +66,15 @@ end
 
 local WHERE = { ['1'] = { 1, 0, 0 }, ['0'] = { 0, 1, 0 }, ['3'] = { 0, 0, 1 } }
 
+function timeWindow:moveTo(ends)
+  if ends <= self.newest then return end
+  local turns = math.floor(ends / self.length) > math.floor(self.newest / self.length)
+  self.newest = ends
+  if turns then self:forget() end
+end
+
 function timeWindow:push(result, ends)
-  if ends > self.newest then
-    local turns = math.floor(ends / self.length) > math.floor(self.newest / self.length)
-    self.newest = ends
-    if turns then self:forget() end
-  end
+  self:moveTo(ends)
   local slot = math.floor(ends / self.length)
   local count, one = self.counts[slot] or { 0, 0, 0 }, WHERE[result]
   for i = 1, 3 do count[i] = count[i] + one[i] end

@@ -6,6 +6,7 @@
 -- failures, slow    failed and slow calls in it · recorded() calls in it · total() what a share is of · stored keys that hold it
 -- isOpen()          it holds a failure or a slow call · isPast(ends) such an outcome came too late for it
 -- push(result, ends, position)   takes an outcome: '1' success, '0' failure, '3' slow
+-- moveTo(ends)      of those that are not forgetful: calls that are a span older fall out
 -- isJudged()        there are enough calls · isFailing(bad, threshold) the calls that count as failures are too many of them
 -- clear(), save()   forget all; write it · dropOtherKind() delete what a window of another kind left
 -- A kind is defined where it is loaded: a call pays for every function that it defines, and a plain channel must not pay for what it does not use.

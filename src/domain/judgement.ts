@@ -89,6 +89,8 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
     isChanged = true;
     const call: Calls = code === '0' || code === '3' ? code : '1';
     if (call !== '1') {
+      // After a silence longer than the span this is the first failure again.
+      window.moveTo(ends);
       if (!window.isOpen) {
         Object.assign(fence, { by: batch.partition, at: now });
         memory.evidence = [];

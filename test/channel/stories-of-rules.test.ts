@@ -234,4 +234,20 @@ describe('failures from too few sources, in script and model alike', () => {
     await shadow.record('F', observe, { source: 'b' });
     expect(shadow.kinds()).toEqual(['observed']);
   });
+
+  it.each(['time', 'log'] as const)(
+    'are those of the failures since the window opened: after a silence longer than the span of a window of kind %s it opens anew',
+    async (kind) => {
+      const channel = new Twin(await bench());
+      const window =
+        kind === 'time'
+          ? { kind, spanMs: 10_000, slots: 10, minCalls: 3 }
+          : { kind, spanMs: 10_000, minCalls: 3, maxEntries: 100 };
+      const rules = policyOf({ window, minSources: 2 });
+      await channel.record('FF', rules, { source: 'till-7' });
+      channel.pass(60_000);
+      expect(await channel.record('FFFF', rules, { source: 'till-8' })).toMatchObject({ blocked: false });
+      expect(new Set(channel.told.at(-1)?.evidence.map(({ source }) => source))).toEqual(new Set(['till-8']));
+    },
+  );
 });

@@ -73,11 +73,14 @@ export class CallLog implements WindowModel {
     return (this.recorded - bad) * 10_000 < threshold * this.recorded;
   }
 
+  moveTo(endMs: number): void {
+    if (endMs <= this.#newest) return;
+    this.#newest = endMs;
+    this.#forget();
+  }
+
   push(result: Calls, endMs: number): void {
-    if (endMs > this.#newest) {
-      this.#newest = endMs;
-      this.#forget();
-    }
+    this.moveTo(endMs);
     let at = this.#calls.length;
     while (at > 0 && this.#calls[at - 1]![0] > endMs) at -= 1;
     this.#calls.splice(at, 0, [endMs, result]);

@@ -52,6 +52,8 @@ export class CountWindow implements WindowModel {
     return false;
   }
 
+  moveTo(): void {}
+
   isJudged(): boolean {
     return true;
   }

@@ -52,6 +52,8 @@ export class SequentialWindow implements WindowModel {
     return false;
   }
 
+  moveTo(): void {}
+
   isJudged(): boolean {
     return true;
   }

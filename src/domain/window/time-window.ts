@@ -71,11 +71,14 @@ export class TimeWindow implements WindowModel {
     return this.recorded >= this.#minCalls;
   }
 
+  moveTo(endMs: number): void {
+    if (endMs <= this.#newest) return;
+    this.#newest = endMs;
+    this.#forget();
+  }
+
   push(result: Calls, endMs: number): void {
-    if (endMs > this.#newest) {
-      this.#newest = endMs;
-      this.#forget();
-    }
+    this.moveTo(endMs);
     const slot = this.#slotOf(endMs);
     const counts = this.#counts.get(slot) ?? [0, 0, 0];
     const at = result === '1' ? 0 : result === '0' ? 1 : 2;

@@ -21,6 +21,8 @@ export type WindowModel = {
   readonly isKept: boolean;
   /** An outcome that ended then came too late for it. */
   isPast(endMs: number): boolean;
+  /** Lets fall out what lies a span before that end, where there is a span. */
+  moveTo(endMs: number): void;
   push(result: Calls, endMs: number): void;
   clear(): void;
   /** There are enough calls to judge by. */
