@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import kafkajs, { type Message, type Producer } from 'kafkajs';
-import { AGO_MAX_MS, type Outcome } from '../../domain/outcome.js';
+import { AGO_MAX_MS } from '../../domain/outcome.js';
 import { withDeadline } from '../../redis/deadline.js';
+import { outcomeText } from '../outcome-text.js';
 import type { LogWriter, QueuedOutcome, SendResult } from '../port.js';
 import { isUnknownTopic, openKafka, rootCause } from './client.js';
 import { DEFAULT_TOPIC, type KafkaConnection, OUTCOMES_MAX } from './options.js';
@@ -176,7 +177,7 @@ function chunksOf(batch: readonly QueuedOutcome[]): Chunk[] {
   for (const queued of batch) {
     const { outcome, queuedAt } = queued;
     const agoMs = Math.min(AGO_MAX_MS, Math.max(0, Math.round(now - queuedAt)));
-    const text = textOf(outcome, agoMs);
+    const text = outcomeText(outcome, agoMs);
     const size = Buffer.byteLength(text) + 1;
     if (bytes + size > CHUNK_MAX_BYTES || records.get(outcome.channel)?.length === OUTCOMES_MAX) cut();
     const record = records.get(outcome.channel);
@@ -187,10 +188,4 @@ function chunksOf(batch: readonly QueuedOutcome[]): Chunk[] {
   }
   cut();
   return chunks;
-}
-
-/** JSON of an outcome with its waiting time; without the copy that `{ ...outcome, agoMs }` would be, which took as long as all the rest. */
-function textOf(outcome: Outcome, agoMs: number): string {
-  if (outcome.agoMs !== undefined) return JSON.stringify({ ...outcome, agoMs });
-  return `${JSON.stringify(outcome).slice(0, -1)},"agoMs":${agoMs}}`;
 }
