@@ -281,19 +281,20 @@ describe('a worker', () => {
     const { queues, work } = queueHarness();
     const errors: Error[] = [];
     let runs = 0;
-    const handle = async () => {
+    const seen: unknown[] = [];
+    const handle = async ({ data }: { data: unknown }) => {
+      seen.push((data as { id: string }).id);
       if (runs++ > 0) return;
       const until = performance.now() + 700;
       while (performance.now() < until);
     };
     work({ name: 'notify', handle, lockMs: 200, onError: (error) => errors.push(error) });
     work({ name: 'notify', handle, lockMs: 200, onError: (error) => errors.push(error) });
-    await queues.queue('notify').add('x', {}, { jobId: jobId('x') });
+    await queues.queue('notify').add('x', { id: 'x' }, { jobId: jobId('x') });
     await until(async () => (await queues.queue('notify').counts()).active === 0 && runs > 0, {
       what: 'the job to end',
     });
-    await queues.queue('notify').add('y', {}, { jobId: jobId('y') });
-    const before = runs;
-    await until(() => runs > before, { what: 'the next job' });
+    await queues.queue('notify').add('y', { id: 'y' }, { jobId: jobId('y') });
+    await until(() => seen.includes('y'), { what: 'the next job' });
   });
 });
