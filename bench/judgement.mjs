@@ -1,11 +1,12 @@
 // How rules judge: false blocks per million calls of a channel that is steadily a bit bad, and calls until the block of one that drops.
 // Needs no Redis: the windows are the model's own, which the scripts are held against call by call.
 
+import { ChannelModel } from '../dist/src/domain/channel-model.js';
 import { PRESET_NAMES, presetOf } from '../dist/src/domain/presets.js';
 import { parseRulesValue } from '../dist/src/domain/rules.js';
 import { whyBlocked } from '../dist/src/domain/verdict.js';
 import { loadWindow } from '../dist/src/domain/window/load.js';
-import { whole } from './figures.mjs';
+import { spread, whole } from './figures.mjs';
 
 /** Numbers from 0 to 1 that are the same each time (mulberry32). */
 export function seeded(seed) {
@@ -60,6 +61,78 @@ export function callsToBlock(policy, { callsPerSecond, successes, drops, seed })
   return lengths.sort((a, b) => a - b)[Math.floor(drops / 2)];
 }
 
+const MINUTE_MS = 60_000;
+/** Between two outages: half a day. */
+const WELL_MS = 720 * MINUTE_MS;
+
+/**
+ * A channel that is down again and again, each time for `outageMs()`: it answers with failures whenever it is not hidden, and a second after
+ * a block at the latest.
+ *
+ * @returns {{ firstMs: number, relapses: number, hiddenMs: number }[]} of each outage: its first block, how many more followed, and for how
+ *   long the channel was still hidden when it was well
+ */
+export function outages(policy, count, outageMs) {
+  const model = new ChannelModel('ALIPAY');
+  let now = 1_800_000_000_000;
+  let position = 0;
+  return Array.from({ length: count }, () => {
+    const wellAt = now + outageMs();
+    const told = { firstMs: 0, relapses: -1, hiddenMs: 0 };
+    while (now < wellAt) {
+      position += 1;
+      const entries = [[String(position), 0, policy.window.size]];
+      model.record(
+        policy,
+        { partition: 'p', results: '0'.repeat(policy.window.size), entries, times: [], evidence: [] },
+        now,
+      );
+      const { at, until } = model.takeTransitions().find(({ to }) => to === 'open');
+      told.relapses += 1;
+      if (told.relapses === 0) told.firstMs = until - at;
+      told.hiddenMs = Math.max(0, until - wellAt);
+      now = until + 1_000;
+      model.recover(policy, now);
+    }
+    now += policy.holdMs;
+    model.recover(policy, now);
+    now += WELL_MS;
+    return told;
+  });
+}
+
+const OUTAGES = 300;
+const SETTLED = 100;
+
+/** Prints how long blocks become that are learned from past incidents, beside those that are not. */
+function blockLengths() {
+  console.log('\nblocks of 1 min, growth 2, at most 4 h: first block, relapses an incident, hidden after the outage\n');
+  console.log('| outages of | timesMean | first block (lowest to highest) | relapses | still hidden |');
+  console.log('| --- | --- | --- | --- | --- |');
+  const random = seeded(5);
+  const lengths = {
+    '5 min': () => 5 * MINUTE_MS,
+    '30 min': () => 30 * MINUTE_MS,
+    '10 min on average (exponential)': () => -Math.log(1 - random()) * 10 * MINUTE_MS,
+  };
+  for (const [name, outageMs] of Object.entries(lengths)) {
+    for (const timesMean of [undefined, 2.5]) {
+      const policy = policyOf({
+        window: 10,
+        block: { for: '1m', growth: 2, max: '4h', ...(timesMean && { timesMean }) },
+      });
+      const settled = outages(policy, OUTAGES, outageMs).slice(SETTLED);
+      const mean = (values) => (values.reduce((sum, value) => sum + value, 0) / settled.length).toFixed(1);
+      const { min, max } = spread(settled.map(({ firstMs }) => firstMs / MINUTE_MS));
+      const first = `${min.toFixed(1)} to ${max.toFixed(1)} min`;
+      const hidden = `${mean(settled.map(({ hiddenMs }) => hiddenMs / MINUTE_MS))} min`;
+      console.log(
+        `| ${[name, timesMean ?? 'none', first, mean(settled.map(({ relapses }) => relapses)), hidden].join(' | ')} |`,
+      );
+    }
+  }
+}
+
 /** Rules to compare the presets with. */
 const OTHERS = {
   'window 10, 70 %': { window: 10, successRate: 70 },
@@ -73,13 +146,14 @@ const OTHERS_CALLS_PER_SECOND = 10;
 export const STEADY = [0.95, 0.9, 0.8];
 export const DROPPED = [0, 0.5];
 
+function policyOf(rule) {
+  const parsed = parseRulesValue({ mode: 'on', defaults: rule });
+  if (!parsed.ok) throw new Error(parsed.problems[0]?.message);
+  return parsed.rules.policyFor('any');
+}
+
 /** Everything that is measured: name → policy, its traffic, and the figures that stand in the code, if any. */
 export function measured() {
-  const policyOf = (rule) => {
-    const parsed = parseRulesValue({ mode: 'on', defaults: rule });
-    if (!parsed.ok) throw new Error(parsed.problems[0]?.message);
-    return parsed.rules.policyFor('any');
-  };
   const others = Object.entries(OTHERS).map(([name, rule]) => {
     return { name, policy: policyOf(rule), callsPerSecond: OTHERS_CALLS_PER_SECOND };
   });
@@ -96,7 +170,7 @@ export function traffic(callsPerSecond) {
 }
 
 /**
- * Prints the table of docs/judging.md. The seeds are fixed: it is the same each time.
+ * Prints the tables of docs/judging.md. The seeds are fixed: it is the same each time.
  *
  * @returns {Promise<boolean>} false: a preset does not do what src/domain/presets.ts says of it
  */
@@ -118,5 +192,6 @@ export async function judgement() {
     console.log(`  src/domain/presets.ts says ${told.join(', ')}`);
     isTrue = false;
   }
+  blockLengths();
   return isTrue;
 }

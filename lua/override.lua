@@ -28,7 +28,7 @@ if action == 'block' then
     due()
   end
   if real.state == 'open' then
-    ends = ends or now + blockLength(real.trips)
+    ends = ends or now + blockLength(real)
     keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
     moveEnd(ends, 'manual', hand)
   else

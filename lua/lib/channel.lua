@@ -47,7 +47,7 @@ local function readLane(prefix)
   if not fields[prefix .. 'state'] then
     return {
       prefix = prefix, state = 'closed', since = 0, ends = 0, hold = 0, incident = '', trips = 0, block = 0, blockedAt = 0, reason = '', actor = '',
-      note = '', step = 0, good = 0,
+      note = '', step = 0, good = 0, badFrom = 0, badTo = 0, past = '',
     }
   end
   return {
@@ -65,6 +65,11 @@ local function readLane(prefix)
     note = fields[prefix .. 'note'] or '',
     step = number(prefix .. 'step'), -- of half-open: 0 is the first
     good = number(prefix .. 'good'), -- outcomes of this step that were good
+    -- Only where a policy learns the length of blocks: from when to when this incident is known to have been bad (0: a person began it),
+    -- and for how long the last ones were.
+    badFrom = number(prefix .. 'badFrom'),
+    badTo = number(prefix .. 'badTo'),
+    past = fields[prefix .. 'past'] or '',
   }
 end
 local real, shadow = readLane(''), readLane('shadow.')

@@ -20,7 +20,7 @@ end
 local function endBlock()
   if policy.also.manual and real.reason ~= PAUSED then
     -- Nobody has released it yet: it goes on, and people are reminded.
-    local ends = now + blockLength(real.trips)
+    local ends = now + blockLength(real)
     keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
     moveEnd(ends, 'awaits-release')
   elseif policy.also.halfOpen and real.reason ~= PAUSED then

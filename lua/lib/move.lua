@@ -43,10 +43,37 @@ local function remember(ends)
   channel.last = math.max(channel.last, ends == -1 and now or ends)
 end
 
+-- Incidents are measured from their first block to the last that failures gave rise to. The blocks themselves are no part of it, or each
+-- would make the next one longer, however the channel does.
+local PAST_KEPT, PAST_LEAST = 10, 3
+
+local function measure(lane, at, relapse, judged)
+  if not relapse then lane.badFrom = policy.also.timesMean and judged and at or 0 end
+  if judged or not relapse then lane.badTo = at end
+end
+
+-- The incident is over.
+local function measured(lane)
+  if lane.badFrom == 0 then return end
+  local kept = {}
+  for each in string.gmatch(lane.past, '%d+') do kept[#kept + 1] = each end
+  kept[#kept + 1] = int(lane.badTo - lane.badFrom)
+  lane.past = table.concat(kept, ' ', math.max(1, #kept - PAST_KEPT + 1))
+  lane.badFrom = 0
+end
+
+-- Length of the first block of an incident.
+local function firstLength(lane)
+  local sum, n = 0, 0
+  for each in string.gmatch(lane.past, '%d+') do sum, n = sum + tonumber(each), n + 1 end
+  if not policy.also.timesMean or n < PAST_LEAST then return policy.blockFor end
+  return math.max(policy.also.blockMin, policy.also.timesMean * sum / n)
+end
+
 -- Jitter is drawn from the epoch, so that reading a batch again gives the same block.
-local function blockLength(trips)
+local function blockLength(lane)
   local most = math.max(policy.blockMax, policy.blockFor)
-  local length = math.min(policy.blockFor * policy.growth ^ (trips - 1), most)
+  local length = math.min(firstLength(lane) * policy.growth ^ (lane.trips - 1), most)
   if policy.also.jitter then
     local drawn = ((channel.epoch % 1000003) * 7919 + 104729) % 10007 / 10007
     length = math.min(length * (1 + policy.also.jitter * (2 * drawn - 1)), most)
@@ -67,7 +94,9 @@ local function open(lane, at, reason, ends, extra, hand, adopted)
   lane.trips = relapse and lane.trips + 1 or 1
   if not relapse then lane.incident = int(epoch) end
   lane.block, lane.blockedAt, lane.state, lane.since, lane.hold = epoch, at, 'open', at, 0
-  lane.ends = ends or at + blockLength(lane.trips)
+  -- Only a verdict comes with facts: people and other programs prove nothing, nor does a trial that had too few outcomes.
+  measure(lane, at, relapse, extra ~= nil)
+  lane.ends = ends or at + blockLength(lane)
   remember(lane.ends)
   if lane == shadow then
     -- One alert per shadow incident, and nothing is hidden.
@@ -115,7 +144,10 @@ local function close(lane, at, reason, hand)
   remember(lane.ends)
   stamp(lane, paused and reason == 'expired' and 'rate-limit-over' or reason, hand)
   lane.state, lane.since, lane.ends = 'closed', at, 0
-  if not paused then lane.hold = policy.hold > 0 and at + policy.hold or 0 end
+  if not paused then
+    lane.hold = policy.hold > 0 and at + policy.hold or 0
+    if lane.hold == 0 then measured(lane) end
+  end
   if lane == shadow then return end
   keyEnds, channel.key, channel.keyUntil = -2, 'delete', 0
   push(paused and 'resumed' or 'recovered', lane, from, at, blockedAt, paused and NO_INCIDENT or nil)
@@ -173,6 +205,7 @@ end
 local function held(lane)
   local at = lane.hold
   lane.hold, lane.reason, lane.actor, lane.note = 0, 'held', '', ''
+  measured(lane)
   nextEpoch()
   if lane == real then push('held', lane, 'closed', at, 0) end
 end

@@ -10,6 +10,9 @@ local function saveLane(into, lane)
   }
   -- Only where half-open is known: elsewhere a state stays as small as it was.
   if lane.state == 'half-open' or fields[lane.prefix .. 'step'] then values.step, values.good = int(lane.step), int(lane.good) end
+  if policy.also.timesMean or fields[lane.prefix .. 'past'] then
+    values.badFrom, values.badTo, values.past = int(lane.badFrom), int(lane.badTo), lane.past
+  end
   for name, value in pairs(values) do
     into[#into + 1] = lane.prefix .. name
     into[#into + 1] = value
@@ -38,6 +41,7 @@ local function saveState()
   local watched = math.max(real.hold, shadow.hold)
   local expiry = math.max(now + 2 * policy.fresh, channel.last + DAY, channel.forced + 2 * policy.fresh)
   if watched > 0 then expiry = math.max(expiry, watched + DAY) end
+  if real.past ~= '' or shadow.past ~= '' then expiry = math.max(expiry, channel.last + 90 * DAY) end
   redis.call('PEXPIREAT', KEYS[3], int(expiry))
 end
 

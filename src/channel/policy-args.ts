@@ -40,6 +40,8 @@ function alsoArg(policy: Policy): string {
     retryMin: rateLimit?.minMs,
     retryMax: rateLimit?.maxMs,
     jitter: policy.block.jitter,
+    timesMean: policy.block.ofPast?.timesMean,
+    blockMin: policy.block.ofPast?.minMs,
     wait: keyGraceMs(policy) || undefined,
     manual: policy.isReleasedByHand,
     halfOpen: halfOpen && {

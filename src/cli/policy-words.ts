@@ -132,14 +132,19 @@ function slowShareWords({ slow, window }: Policy): string[] {
 }
 
 function blockWords({ block, holdMs, halfOpen, isReleasedByHand }: Policy): string[] {
-  const { forMs, growth, maxMs } = block;
+  const { forMs, growth, maxMs, jitter = 0, ofPast } = block;
   const longer = growth === 1 ? '' : `, ${growth} times as long with each relapse, ${formatDuration(maxMs)} at most`;
   const watched =
     holdMs === 0
       ? 'it is not watched afterwards'
       : `then it is watched for ${formatDuration(holdMs)}, and a block within that is a relapse`;
   return [
-    `a block lasts ${formatDuration(forMs)}${longer}; ${watched}`,
+    `a block lasts ${formatDuration(forMs)}${jitter === 0 ? '' : ` (give or take ${Math.round(jitter * 100)} %)`}${longer}; ${watched}`,
+    ...(ofPast === undefined
+      ? []
+      : [
+          `once three incidents are known, an incident's first block lasts ${ofPast.timesMean} times the mean of the last ten, from ${formatDuration(ofPast.minMs)} to ${formatDuration(maxMs)}; an incident counts from its first block to the last that failures gave rise to`,
+        ]),
     ...(isReleasedByHand ? ['it does not end by itself: people are reminded, until one of them unblocks'] : []),
     ...(halfOpen === undefined ? [] : [halfOpenWords(halfOpen)]),
   ];

@@ -68,7 +68,7 @@ export class ChannelModel {
     }
     const chosen = forMs === -1 ? -1 : forMs > 0 ? now + forMs : undefined;
     if (lanes.real.state === 'open') {
-      const ends = chosen ?? now + blockMs(policy.block, lanes.real.trips, lanes.epoch);
+      const ends = chosen ?? now + blockMs(policy.block, lanes.real, lanes.epoch);
       lanes.moveEnd(policy, now, ends, 'manual', hand);
     } else lanes.open(policy, lanes.real, now, 'manual', { ends: chosen, hand });
     lanes.stamp(now);

@@ -40,12 +40,14 @@ export function describePolicy(policy: Policy): Described {
   };
 }
 
-function describeBlock({ forMs, growth, maxMs, jitter }: BlockLength): NonNullable<PolicyRule['block']> {
+function describeBlock({ forMs, growth, maxMs, jitter, ofPast }: BlockLength): NonNullable<PolicyRule['block']> {
   const length = formatDuration(forMs);
-  const isPlain = growth === 1 && jitter === undefined && maxMs === Math.max(DEFAULT_POLICY.block.maxMs, forMs);
+  const isLongest = maxMs === Math.max(DEFAULT_POLICY.block.maxMs, forMs);
+  const isPlain = growth === 1 && jitter === undefined && ofPast === undefined && isLongest;
   if (isPlain) return length;
   const percent = jitter === undefined ? {} : { jitter: Math.round(jitter * 10_000) / 100 };
-  return { for: length, growth, max: formatDuration(maxMs), ...percent };
+  const past = ofPast && { timesMean: ofPast.timesMean, min: formatDuration(ofPast.minMs) };
+  return { for: length, growth, max: formatDuration(maxMs), ...percent, ...past };
 }
 
 function describeHalfOpen({ steps, permits, close, waitMs, reopens }: HalfOpen): NonNullable<PolicyRule['halfOpen']> {

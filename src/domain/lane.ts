@@ -2,6 +2,8 @@ import { keyGraceMs, type Policy } from './policy.js';
 import type { State, Transition } from './transition.js';
 
 const DAY_MS = 86_400_000;
+/** So many past incidents tell how long a block is. */
+const PAST_KEPT = 10;
 
 /** One run of the state machine. The real lane hides the channel; the shadow of mode `observe` only tells. Times in ms. */
 export type Lane = {
@@ -21,6 +23,11 @@ export type Lane = {
   /** Of half-open: which step, and its good outcomes so far. */
   step: number;
   good: number;
+  /** Where a policy learns: from when to when this incident is known to have been bad; 0: not measured. */
+  badFrom: number;
+  badTo: number;
+  /** For how long the last incidents were, ms each. */
+  past: readonly number[];
 };
 
 /** Who does something by hand, and why. */
@@ -48,6 +55,9 @@ export function newLane(shadow: boolean): Lane {
     reason: '',
     step: 0,
     good: 0,
+    badFrom: 0,
+    badTo: 0,
+    past: [],
   };
 }
 
@@ -59,6 +69,22 @@ export function isHeld(lane: Lane, now: number): boolean {
 /** The end of its block, or of half-open, has come. */
 export function isOver(lane: Lane, now: number): boolean {
   return lane.ends !== -1 && lane.ends <= now;
+}
+
+/**
+ * Incidents are measured from their first block to the last that failures gave rise to. The blocks themselves are no part of it, or each
+ * would make the next one longer, however the channel does.
+ */
+export function measure({ block }: Policy, lane: Lane, now: number, isRelapse: boolean, isJudged: boolean): void {
+  if (!isRelapse) lane.badFrom = block.ofPast !== undefined && isJudged ? now : 0;
+  if (isJudged || !isRelapse) lane.badTo = now;
+}
+
+/** The incident is over. */
+export function endMeasure(lane: Lane): void {
+  if (lane.badFrom === 0) return;
+  lane.past = [...lane.past, lane.badTo - lane.badFrom].slice(-PAST_KEPT);
+  lane.badFrom = 0;
 }
 
 /** When the block key goes. @param ends of the block; -1 without end */
@@ -80,7 +106,8 @@ export function trial({ halfOpen }: Policy, step: number): Pick<Transition, 'ste
 export function lifeEnd(lanes: readonly Lane[], least: number, last: number): number {
   if (lanes.some(({ state }) => state !== 'closed')) return Number.POSITIVE_INFINITY;
   const watched = Math.max(...lanes.map(({ hold }) => hold));
-  return Math.max(least, last + DAY_MS, watched > 0 ? watched + DAY_MS : 0);
+  const learnt = lanes.some(({ past }) => past.length > 0) ? last + 90 * DAY_MS : 0;
+  return Math.max(least, last + DAY_MS, watched > 0 ? watched + DAY_MS : 0, learnt);
 }
 
 /** What a transition tells beside the usual: facts, and whose hand it was. */

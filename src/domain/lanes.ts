@@ -1,10 +1,12 @@
 import {
   type Decision,
+  endMeasure,
   type Hand,
   isHeld,
   isOver,
   keyEnd,
   type Lane,
+  measure,
   PAUSED,
   RESUMED,
   type Told,
@@ -42,7 +44,7 @@ export class Lanes extends LaneState {
     const isPause = real.reason === PAUSED;
     if (policy.isReleasedByHand && !isPause) {
       // Nobody has released it yet: it goes on, and people are reminded.
-      this.moveEnd(policy, now, now + blockMs(policy.block, real.trips, this.epoch), 'awaits-release');
+      this.moveEnd(policy, now, now + blockMs(policy.block, real, this.epoch), 'awaits-release');
     } else if (policy.halfOpen !== undefined && !isPause) this.#tryAgain(policy, policy.halfOpen.waitMs, now);
     else this.close(policy, real, now, real.ends, 'expired');
   }
@@ -107,7 +109,9 @@ export class Lanes extends LaneState {
     const from = lane.state;
     this.next(now);
     const trips = relapse ? lane.trips + 1 : 1;
-    const ends = how.ends ?? now + blockMs(policy.block, trips, this.epoch);
+    // Only a verdict comes with facts.
+    measure(policy, lane, now, relapse, how.decision !== undefined);
+    const ends = how.ends ?? now + blockMs(policy.block, { trips, past: lane.past }, this.epoch);
     const begun = { block: this.epoch, blockedAt: now, since: now };
     Object.assign(lane, { reason, trips, ...begun, state: 'open', hold: 0, ends });
     if (!relapse) lane.incident = String(this.epoch);
@@ -147,7 +151,10 @@ export class Lanes extends LaneState {
     this.next(now);
     const told = isPause && reason === 'expired' ? RESUMED : reason;
     Object.assign(lane, { reason: told, state: 'closed', since: at, ends: 0 });
-    if (!isPause) lane.hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
+    if (!isPause) {
+      lane.hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
+      if (lane.hold === 0) endMeasure(lane);
+    }
     this.clear(policy, lane);
     if (!lane.shadow) {
       this.keyEnds = -2;
@@ -175,6 +182,7 @@ export class Lanes extends LaneState {
   #held(lane: Lane, now: number): void {
     const at = lane.hold;
     Object.assign(lane, { hold: 0, reason: 'held' });
+    endMeasure(lane);
     this.next(now);
     if (!lane.shadow) this.push('held', lane, 'closed', at, 0, {});
     this.stamp(now);

@@ -68,10 +68,14 @@ function blockLength(block: PolicyRule['block']): BlockLength {
     growth = 1,
     max,
     jitter = 0,
+    timesMean,
+    min,
   }: Exclude<typeof block, string> = typeof block === 'string' ? { for: block } : block;
   const forMs = ms(length, DEFAULT_POLICY.block.forMs);
   const maxMs = ms(max, Math.max(DEFAULT_POLICY.block.maxMs, forMs));
-  return { forMs, growth, maxMs, ...(jitter === 0 ? {} : { jitter: jitter / 100 }) };
+  // Shorter than what is written only for those who say how short.
+  const ofPast = timesMean === undefined ? {} : { ofPast: { timesMean, minMs: ms(min, forMs) } };
+  return { forMs, growth, maxMs, ...(jitter === 0 ? {} : { jitter: jitter / 100 }), ...ofPast };
 }
 
 /** What comes between a block and full use, and before a block. */

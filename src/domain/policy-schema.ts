@@ -52,7 +52,8 @@ const Window = z.union(
   { error: `window must be a whole number from 1 to ${WINDOW_MOST}, or a mapping with a kind` },
 );
 
-const blockError = `block must be ${DURATION_RULE}, or a mapping with for, growth and max`;
+const blockError = `block must be ${DURATION_RULE}, or a mapping with for and, as wanted, growth, max, jitter, timesMean and min`;
+const timesMeanError = { error: 'block.timesMean must be a number from 1 to 10' };
 const Block = z.union(
   [
     duration('block'),
@@ -65,7 +66,17 @@ const Block = z.union(
         .optional(),
       max: duration('block.max').optional(),
       jitter: rate('block.jitter').max(50, { error: 'block.jitter must be at most 50' }).optional(),
-    }),
+      timesMean: z.number(timesMeanError).min(1, timesMeanError).max(10, timesMeanError).optional(),
+      min: duration('block.min').optional(),
+    })
+      .refine(({ timesMean, min }) => min === undefined || timesMean !== undefined, {
+        error: 'block.min is the shortest block that timesMean may give, and says nothing without it',
+        path: ['min'],
+      })
+      .refine((block) => (parseDuration(block.min) ?? 0) <= (parseDuration(block.for) ?? 0), {
+        error: 'block.min must not be longer than block.for',
+        path: ['min'],
+      }),
   ],
   { error: blockError },
 );

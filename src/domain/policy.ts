@@ -96,7 +96,12 @@ export type BlockLength = {
   readonly maxMs: number;
   /** Share of the length by which it may be longer or shorter, 0 to 0.5: so that channels do not come back all at once. */
   readonly jitter?: number;
+  /** From the third incident on the first block of one is so many times the mean of the last ten, and at least `minMs`. */
+  readonly ofPast?: { readonly timesMean: number; readonly minMs: number };
 };
+
+/** So many incidents must be known before their mean says anything. */
+const PAST_LEAST = 3;
 
 export const DEFAULT_POLICY: Policy = {
   mode: 'observe',
@@ -113,13 +118,24 @@ export function windowTtlMs(policy: Policy): number {
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 
+/** @param past for how long each of the last incidents is known to have been bad, ms */
+function firstBlockMs({ forMs, ofPast }: BlockLength, past: readonly number[]): number {
+  if (ofPast === undefined || past.length < PAST_LEAST) return forMs;
+  const sum = past.reduce((total, ms) => total + ms, 0);
+  return Math.max(ofPast.minMs, (ofPast.timesMean * sum) / past.length);
+}
+
 /**
  * Length of a block that is the `trips`-th of its incident (1 = the first). Jitter is drawn from the epoch, so that reading a batch again
  * gives the same block.
  */
-export function blockMs(block: BlockLength, trips: number, epoch: number): number {
+export function blockMs(
+  block: BlockLength,
+  { trips, past = [] }: { readonly trips: number; readonly past?: readonly number[] },
+  epoch: number,
+): number {
   const most = Math.max(block.maxMs, block.forMs);
-  const length = Math.min(block.forMs * block.growth ** (trips - 1), most);
+  const length = Math.min(firstBlockMs(block, past) * block.growth ** (trips - 1), most);
   if (block.jitter === undefined) return Math.floor(length);
   const drawn = (((epoch % 1_000_003) * 7_919 + 104_729) % 10_007) / 10_007;
   return Math.floor(Math.min(length * (1 + block.jitter * (2 * drawn - 1)), most));

@@ -102,12 +102,12 @@ describe('jitter', () => {
   const block = { forMs: 60_000, growth: 2, maxMs: 100_000, jitter: 0.2 };
 
   it('lengthens or shortens a block by its share at the most, and never beyond the longest', () => {
-    const lengths = Array.from({ length: 10_000 }, (_, i) => blockMs(block, 1, START + i));
+    const lengths = Array.from({ length: 10_000 }, (_, i) => blockMs(block, { trips: 1 }, START + i));
     expect(Math.min(...lengths)).toBeGreaterThanOrEqual(48_000);
     expect(Math.min(...lengths)).toBeLessThan(48_100);
     expect(Math.max(...lengths)).toBeLessThanOrEqual(72_000);
     expect(Math.max(...lengths)).toBeGreaterThan(71_900);
-    const longest = Array.from({ length: 1_000 }, (_, i) => blockMs(block, 4, START + i));
+    const longest = Array.from({ length: 1_000 }, (_, i) => blockMs(block, { trips: 4 }, START + i));
     expect(Math.max(...longest)).toBe(100_000);
     expect(Math.min(...longest)).toBeGreaterThanOrEqual(80_000);
   });
@@ -116,7 +116,7 @@ describe('jitter', () => {
     for (const apartMs of [1, 7, 1_000, 60_000]) {
       const tenths = new Array<number>(10).fill(0);
       for (let i = 0; i < 1_000; i += 1) {
-        const share = (blockMs(block, 1, START + i * apartMs) - 48_000) / 24_000;
+        const share = (blockMs(block, { trips: 1 }, START + i * apartMs) - 48_000) / 24_000;
         tenths[Math.min(9, Math.floor(share * 10))]! += 1;
       }
       expect(Math.min(...tenths), `${apartMs} ms apart: ${tenths.join(' ')}`).toBeGreaterThan(50);
@@ -131,7 +131,7 @@ describe('jitter', () => {
       const batch = batchOf('FFF');
       await channel.send(batch, policy);
       const { until, at, trips } = channel.told.at(-1)!;
-      expect(until - at).toBe(blockMs(policy.block, trips, channel.told.at(-1)!.epoch));
+      expect(until - at).toBe(blockMs(policy.block, { trips }, channel.told.at(-1)!.epoch));
       expect(await channel.send(batch, policy)).toMatchObject({ pushed: 0, blocked: true });
       expect(await channel.client.pexpiretime(channel.names[1])).toBe(until);
       channel.pass(until - channel.now + 1);

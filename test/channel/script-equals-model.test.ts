@@ -77,6 +77,7 @@ const plain = fc.record({
     growth: fc.constantFrom(1, 2),
     maxMs: fc.constantFrom(60_000, 100_000),
     jitter: fc.constantFrom(undefined, undefined, 0.1, 0.5),
+    ofPast: fc.constantFrom(undefined, { timesMean: 2.5, minMs: 1 }),
   }),
   holdMs: fc.constantFrom(0, 20_000, 60_000),
   ignore: fc.constant([]),

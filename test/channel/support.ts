@@ -23,10 +23,11 @@ export type PolicyInput = { mode?: Policy['mode']; size?: number; rate?: number;
 
 /** `rate` in percent. */
 export function policyOf(input: PolicyInput): Policy {
-  const { mode = 'on', size = 10, rate = 80, forMs = 60_000, growth = 1, maxMs = 600_000, ...rest } = input;
+  const { mode = 'on', size = 10, rate = 80, forMs = 60_000, growth = 1, maxMs = 600_000, ...others } = input;
+  const { jitter, ofPast, ...rest } = others;
   return {
     ...{ mode, window: { kind: 'count', size }, holdMs: 60_000, ignore: [] },
-    ...{ successRate: Math.round(rate * 100), block: { forMs, growth, maxMs } },
+    ...{ successRate: Math.round(rate * 100), block: { forMs, growth, maxMs, jitter, ofPast } },
     ...rest,
   };
 }

@@ -62,6 +62,7 @@ it.each(Object.entries(kinds))(
               growth: fc.constantFrom(1, 1.5, 2, 100),
               max: time(86_400_000, 366 * 86_400_000),
               jitter: percent(0, 50),
+              timesMean: fc.constantFrom(1, 2.5, 10),
             },
             { requiredKeys: ['for'] },
           ),

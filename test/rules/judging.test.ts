@@ -31,6 +31,9 @@ describe('what a policy can say beside the rate', () => {
     expect(accepted({ rateLimited: {} }).rateLimit).toEqual({ minMs: 1_000, maxMs: 300_000 });
     expect(accepted({ rateLimited: 'count' }).rateLimit).toBeUndefined();
     expect(accepted({ minSources: 1 }).minSources).toBeUndefined();
+    expect(accepted({ block: { for: '1m', max: '1h', timesMean: 2.5 } }).block).toEqual({
+      ...{ forMs: 60_000, growth: 1, maxMs: 3_600_000, ofPast: { timesMean: 2.5, minMs: 60_000 } },
+    });
     expect(accepted({ ignore: ['A'], codes: { ignored: ['B'], failure: ['C'] } })).toMatchObject({
       ...{ ignore: ['A', 'B'], codes: { success: [], failure: ['C'] } },
     });
@@ -43,6 +46,18 @@ describe('what a policy can say beside the rate', () => {
     [
       { window: { kind: 'ewma' } },
       'defaults.window.kind: window.kind must be count, time, log or sequential, got "ewma"',
+    ],
+    [
+      { block: { for: '1m', timesMean: 0.5 } },
+      'defaults.block.timesMean: block.timesMean must be a number from 1 to 10, got 0.5',
+    ],
+    [
+      { block: { for: '1m', min: '10s' } },
+      'defaults.block.min: block.min is the shortest block that timesMean may give, and says nothing without it, got "10s"',
+    ],
+    [
+      { block: { for: '1m', timesMean: 2.5, min: '2m' } },
+      'defaults.block.min: block.min must not be longer than block.for, got "2m"',
     ],
     [{ window: { kind: 'log', span: '500ms' } }, 'defaults.window.span: span must be from 1s to 1h, got "500ms"'],
     [{ window: { kind: 'time', span: '2h' } }, 'defaults.window.span: span must be from 1s to 1h, got "2h"'],
