@@ -4,6 +4,7 @@ import type { LogWriter, QueuedOutcome, SendResult } from '../transport/port.js'
 import { OutcomeBuffer } from './buffer.js';
 import { bytesOf, readOutcome } from './read-outcome.js';
 import { type TrackOptions, track } from './track.js';
+import { WakeUp } from './wake-up.js';
 
 /**
  * Why an outcome never reached the log.
@@ -16,8 +17,10 @@ export type DropReason = 'invalid' | 'buffer-full' | 'closed' | 'shutdown';
 
 export type PublisherSettings = {
   writer: LogWriter;
-  /** Longest time that an outcome waits for others to go with it. */
+  /** Longest time that a failure, or a third party's wish to wait, waits for others to go with it; default 5 ms. */
   batchMs?: number;
+  /** The same for good outcomes, which nobody waits for; default 25 ms. Never less than `batchMs`. */
+  quietBatchMs?: number;
   /** Most outcomes in one send. */
   batchSize?: number;
   /** Most outcomes that wait, those being sent included. */
@@ -71,6 +74,7 @@ export function publishTo<Channel extends string = string>(settings: PublisherSe
 class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   readonly #settings: PublisherSettings;
   readonly #batchMs: number;
+  readonly #quietBatchMs: number;
   readonly #batchSize: number;
   readonly #buffer: OutcomeBuffer;
   readonly #dropped: Record<DropReason, number> = { invalid: 0, 'buffer-full': 0, closed: 0, shutdown: 0 };
@@ -80,8 +84,9 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   #taken = { count: 0, bytes: 0 };
   #sending = false;
   #failures = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #immediate: NodeJS.Immediate | undefined;
+  /** Whether something waits that others should know of soon. */
+  #urgent = false;
+  readonly #wakeUp = new WakeUp(() => void this.#send());
   #lastError: Error | undefined;
   #closing: Promise<void> | undefined;
   #closed = false;
@@ -90,6 +95,7 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   constructor(settings: PublisherSettings) {
     this.#settings = settings;
     this.#batchMs = settings.batchMs ?? 5;
+    this.#quietBatchMs = Math.max(this.#batchMs, settings.quietBatchMs ?? 25);
     this.#batchSize = settings.batchSize ?? 500;
     const { maxBuffered = 100_000, maxBufferedBytes = 16 * 1_048_576 } = settings;
     this.#buffer = new OutcomeBuffer(maxBuffered, maxBufferedBytes, ({ outcome }) =>
@@ -112,6 +118,7 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
     else {
       this.#published += 1;
       this.#buffer.push({ outcome: read, queuedAt: nowMs, bytes: bytesOf(read) }, this.#taken);
+      this.#urgent ||= !read.success || read.retryAfterMs !== undefined;
       this.#schedule();
     }
   }
@@ -125,7 +132,7 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
     const target = this.#published;
     const done = () => this.#settled() >= target;
     if (done()) return true;
-    this.#sendSoon();
+    if (!this.#sending) this.#wakeUp.soon();
     return await new Promise<boolean>((resolve) => {
       const end = (all: boolean) => {
         clearTimeout(timer);
@@ -163,8 +170,7 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   async #end(options: { timeoutMs?: number } | undefined): Promise<void> {
     await this.flush(options);
     this.#closed = true;
-    clearTimeout(this.#timer);
-    clearImmediate(this.#immediate);
+    this.#wakeUp.clear();
     this.#dropRest();
     await this.#settings.onClose?.().catch(() => {});
   }
@@ -183,31 +189,18 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
   #schedule(): void {
     if (this.#sending) return;
     // While the log is away only the back-off's timer sends: a full batch must not turn into a hot loop.
-    const enough = this.#buffer.size >= this.#batchSize || this.#waiting.size > 0;
-    if (this.#failures === 0 && enough) this.#sendSoon();
-    else if (!this.#timer) this.#sendIn(this.#failures > 0 ? backoffMs(this.#failures, 25, 1_000) : this.#batchMs);
-  }
-
-  #sendIn(ms: number): void {
-    this.#timer = setTimeout(() => void this.#send(), ms);
-    this.#timer.unref();
-  }
-
-  /** Not within the caller's own turn: making an entry of 500 outcomes takes longer than a call to `publish` may. */
-  #sendSoon(): void {
-    if (this.#sending || this.#immediate) return;
-    this.#immediate = setImmediate(() => void this.#send());
-    this.#immediate.unref();
+    if (this.#failures > 0) {
+      if (!this.#wakeUp.isTimed) this.#wakeUp.within(backoffMs(this.#failures, 25, 1_000));
+    } else if (this.#buffer.size >= this.#batchSize || this.#waiting.size > 0) this.#wakeUp.soon();
+    else this.#wakeUp.within(this.#urgent ? this.#batchMs : this.#quietBatchMs);
   }
 
   async #send(): Promise<void> {
-    clearTimeout(this.#timer);
-    clearImmediate(this.#immediate);
-    this.#timer = undefined;
-    this.#immediate = undefined;
+    this.#wakeUp.clear();
     if (this.#sending || this.#closed) return;
     const batch = this.#buffer.take(this.#batchSize);
     if (batch.length === 0) return;
+    if (this.#buffer.size === 0) this.#urgent = false;
     this.#sending = true;
     this.#taken = { count: batch.length, bytes: batch.reduce((sum, { bytes }) => sum + bytes, 0) };
     const result = await this.#write(batch);
@@ -217,7 +210,10 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
     this.#unknown += result.unknown;
     this.#lastError = result.error;
     this.#failures = result.error ? this.#failures + 1 : 0;
-    if (result.unsent.length > 0) this.#buffer.putBack(result.unsent);
+    if (result.unsent.length > 0) {
+      this.#buffer.putBack(result.unsent);
+      this.#urgent = true;
+    }
     if (this.#closed) this.#dropRest();
     else if (this.#buffer.size > 0) this.#schedule();
     for (const look of [...this.#waiting]) look();

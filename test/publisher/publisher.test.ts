@@ -117,7 +117,7 @@ describe('publish', () => {
     expect(away.sent.map((one) => one.outcome)).toEqual([{ channel: 'ALIPAY', success: true, durationMs: 1 }]);
   });
 
-  it('sends at once when 500 wait, and after 5 ms otherwise, one send at a time', async () => {
+  it('sends at once when 500 wait, one send at a time', async () => {
     const sizes: number[] = [];
     let inFlight = 0;
     let most = 0;
@@ -139,6 +139,24 @@ describe('publish', () => {
     await publisher.flush();
     expect(sizes).toEqual([500, 500, 200]);
     expect(most).toBe(1);
+  });
+
+  it.each([
+    ['a failure', { channel: 'ALIPAY', success: false, durationMs: 3 }],
+    ['a wish to wait', { channel: 'ALIPAY', success: true, durationMs: 3, retryAfterMs: 1_000 }],
+  ])('lets good outcomes wait for longer, until %s takes them along', async (_what, urgent) => {
+    const away = awayLog();
+    away.open();
+    const publisher = publishTo({ writer: away.writer, batchMs: 1, quietBatchMs: 60_000 });
+    for (let round = 1; round <= 2; round += 1) {
+      publisher.publish(good(1));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(publisher.counts()).toMatchObject({ sent: 3 * (round - 1), buffered: 1 });
+      publisher.publish(urgent);
+      publisher.publish(good(2));
+      await until(() => away.sent.length === 3 * round, { what: 'all three' });
+      expect(away.sent.slice(-3).map(({ outcome }) => outcome.durationMs)).toEqual([1, 3, 2]);
+    }
   });
 
   it('drops the oldest when the log is away for too long, and says so', async () => {
