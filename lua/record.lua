@@ -81,11 +81,8 @@ else
     if also.minSources and sourcesOf(proof or {}) < also.minSources then
       if lane == shadow or now - fence.suspected < policy.windowTtl then return end
       fence:suspects()
-      local epoch = nextEpoch()
-      extra.reason, extra.block, extra.trips = reason, '0', '0'
-      if real.hold == 0 then extra.incident = int(epoch) end
-      push('suspected', real, 'closed', now, 0, extra)
-      return
+      extra.reason = reason
+      return tell('suspected', now, extra, nil, true)
     end
     verdict = { recorded = recorded, succeeded = succeeded }
     open(lane, now, reason, nil, extra)

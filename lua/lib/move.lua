@@ -8,8 +8,8 @@ local function nextEpoch()
   return channel.epoch
 end
 
--- What is not signed with the name of whoever moved the channel last: by kind or by reason. Another program that moves the end of somebody's block does not
--- do so in that person's name.
+-- What is not signed with the name of whoever moved the channel last: by kind or by reason. Another program that moves the end of
+-- somebody's block does not do so in that person's name.
 local UNSIGNED = { suspected = true, level = true, forced = true, ['force-ended'] = true, external = true, ['awaits-release'] = true }
 
 local function push(kind, lane, from, at, blockedAt, extra)
@@ -166,39 +166,35 @@ local function gain(at)
   push('half-open', real, 'half-open', at, real.blockedAt, extra)
 end
 
--- The channel in use is degraded, more or less than before. Not a state: the window and `since` stay.
-local function changeLevel(level, extra)
-  local before = channel.level
-  channel.level = level
+-- News of a channel in use: no change of state, so `since` and the window stay. `alone`: where no incident is on, it is one of its own.
+local function tell(kind, at, extra, hand, alone)
   nextEpoch()
-  extra = extra or {}
-  extra.reason, extra.level, extra.before = 'level', level, before
-  extra.block, extra.trips = '0', '0'
-  if real.hold == 0 then extra.incident = '' end
-  push('level', real, 'closed', now, 0, extra)
-end
-
-local function tellForce(kind, at, extra, hand)
-  if real.hold == 0 then extra.incident = '' end
+  if real.hold == 0 then extra.incident = alone and int(channel.epoch) or '' end
+  -- Of no block, or an end that nobody was told of would be told with it.
   extra.block, extra.trips = '0', '0'
   if hand and hand.actor ~= '' then extra.actor = hand.actor end
   if hand and hand.note ~= '' then extra.note = hand.note end
   push(kind, real, 'closed', at, 0, extra)
 end
 
--- A person holds the channel open, whatever is recorded; and the end of that, by itself or by hand. Not a change of state.
+-- The channel in use is degraded, more or less than before.
+local function changeLevel(level, extra)
+  extra = extra or {}
+  extra.reason, extra.level, extra.before = 'level', level, channel.level
+  channel.level = level
+  tell('level', now, extra)
+end
+
+-- A person holds the channel open, whatever is recorded; and the end of that, by itself or by hand.
 local function force(ends, hand)
   channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote = ends, true, hand.actor, hand.note
-  nextEpoch()
-  tellForce('forced', now, { ['until'] = int(ends), reason = 'manual' }, hand)
+  tell('forced', now, { ['until'] = int(ends), reason = 'manual' }, hand)
 end
 
 local function endForce(at, reason, hand)
   channel.forced, channel.forcing, channel.forcedBy, channel.forcedNote, channel.dirty = at, false, '', '', true
   -- Another program has blocked it meanwhile: that was told.
-  if real.state ~= 'closed' then return end
-  nextEpoch()
-  tellForce('force-ended', at, { reason = reason }, hand)
+  if real.state == 'closed' then tell('force-ended', at, { reason = reason }, hand) end
 end
 
 -- The channel survived its hold: the incident is over. No change of state, so `since` and the window stay.
