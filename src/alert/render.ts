@@ -1,9 +1,21 @@
-import type { Evidence, GroupFloor, Transition, TransitionKind } from '../domain/transition.js';
+import {
+  type Evidence,
+  type GroupFloor,
+  ToldKind,
+  type Transition,
+  type TransitionKind,
+} from '../domain/transition.js';
 import type { Message } from './message.js';
 import { cut, oneLine } from './text.js';
-import { fill, type Locale, type ToldKind, WORDS, type Words } from './words.js';
+import { fill, type Locale, WORDS, type Words } from './words.js';
 
-export type Reading = { readonly locale: Locale /** IANA name. */; readonly timeZone: string };
+export type Reading = {
+  readonly locale: Locale;
+  /** IANA name. */
+  readonly timeZone: string;
+  /** At its end the block goes on until a person unblocks: nobody is to expect the channel back by then. */
+  readonly isReleasedByHand?: boolean | undefined;
+};
 
 const TOP = 5;
 const VALUE_MAX = 64;
@@ -11,7 +23,7 @@ const NOTE_MAX = 300;
 
 /** Whether people are told of this kind at all. */
 export function isTold(kind: TransitionKind): kind is ToldKind {
-  return kind !== 'half-open' && kind !== 'paused' && kind !== 'resumed';
+  return ToldKind.options.includes(kind as ToldKind);
 }
 
 /**
@@ -20,7 +32,7 @@ export function isTold(kind: TransitionKind): kind is ToldKind {
  *
  * @throws {Error} a kind that people are not told of
  */
-export function render(transition: Transition, { locale, timeZone }: Reading): Message {
+export function render(transition: Transition, { locale, timeZone, isReleasedByHand = false }: Reading): Message {
   const { kind, trips } = transition;
   if (!isTold(kind)) throw new Error(`transitions of kind ${kind} have no message`);
   const words = WORDS[locale];
@@ -45,7 +57,8 @@ export function render(transition: Transition, { locale, timeZone }: Reading): M
   say('sources', top(transition.evidence, 'source', words));
   if (kind === 'recovered') say('lasted', lasted(transition, words, time));
   else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
-  if (transition.to === 'open') say(isReminder ? 'reminded' : 'next', next(transition, words, time));
+  if (transition.to === 'open')
+    say(isReminder || isReleasedByHand ? 'reminded' : 'next', next(transition, words, time));
   if (kind === 'forced') say('until', next(transition, words, time));
   if (kind === 'held')
     say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));

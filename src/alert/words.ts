@@ -1,9 +1,6 @@
-import type { TransitionKind } from '../domain/transition.js';
+import type { ToldKind } from '../domain/transition.js';
 
 export type Locale = 'en' | 'zh-CN';
-
-/** Kinds that people are told of; the others change nothing that they can act on. */
-export type ToldKind = Exclude<TransitionKind, 'half-open' | 'paused' | 'resumed'>;
 
 /** `{name}` stands for a value. One table, so that no language can miss a text. */
 export type Words = {
@@ -117,7 +114,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       until: 'Until',
       lasted: 'Blocked',
       next: 'Tried again',
-      reminded: 'Reminded again',
+      reminded: 'Next reminder',
       incident: 'Incident',
       relapse: 'Relapse',
       untold: 'Told late',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseDuration } from './duration.js';
 import { Mode, PolicyRule, policyFields, WINDOW_MOST } from './policy-schema.js';
 import { duration, mapping, named, rate, shortText, whole } from './schema-parts.js';
-import { TransitionKind } from './transition.js';
+import { ToldKind } from './transition.js';
 
 export const CHANNELS_MOST = 10_000;
 const NAMED_MOST = 1_000;
@@ -41,7 +41,7 @@ const RouteRule = mapping({
     .strictObject({
       group: shortText('group', 64).optional(),
       channel: shortText('channel', 128).optional(),
-      kinds: z.array(TransitionKind).min(1, { error: 'kinds must name at least one kind' }).optional(),
+      kinds: z.array(ToldKind).min(1, { error: 'kinds must name at least one kind' }).optional(),
     })
     .optional(),
   to: z

@@ -36,6 +36,13 @@ export const TransitionKind = z.enum([
 ]);
 export type TransitionKind = z.infer<typeof TransitionKind>;
 
+const SILENT = ['half-open', 'paused', 'resumed'] as const;
+const told = TransitionKind.options.filter((kind) => !SILENT.some((silent) => silent === kind));
+
+/** Kinds that people are told of; the others change nothing that they can act on. */
+export const ToldKind = TransitionKind.exclude(SILENT, { error: `people are told of ${told.join(', ')}` });
+export type ToldKind = z.infer<typeof ToldKind>;
+
 /** One failure as the worker saw it, for alerts and for "why is it blocked". Opaque to Lua; at most 256 bytes as JSON. */
 export const Evidence = z.object({
   at: z.number(),

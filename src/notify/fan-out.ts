@@ -26,7 +26,10 @@ export type FanOutOptions = {
 export function createFanOut({ queues, told, rules, log, attempts }: FanOutOptions): (job: Job) => Promise<Verdict> {
   async function give(receiver: Receiver, transition: Transition): Promise<void> {
     const id = notifyJobId(transition, receiver.name);
-    const data: DeliveryData = { v: 1, receiver: receiver.name, id, transition, message: render(transition, receiver) };
+    const { locale, timeZone } = receiver;
+    const { isReleasedByHand } = rules.policyFor(transition.channel);
+    const message = render(transition, { locale, timeZone, isReleasedByHand });
+    const data: DeliveryData = { v: 1, receiver: receiver.name, id, transition, message };
     // First what is known of the channel, then the job: else an older message, retried at this moment, would pass for the newest.
     await told.offer(receiver.name, transition);
     await queues.queue(deliverQueue(receiver.name)).add(transition.kind, data, { jobId: id, attempts });

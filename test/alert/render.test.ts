@@ -149,13 +149,21 @@ describe('a message', () => {
       'State: blocked',
       'Reason: it waits for somebody to unblock it',
       'Since: 2026-03-01 10:30:00 (UTC)',
-      'Reminded again: 2026-03-01 11:00:00 (UTC), after 30 min',
+      'Next reminder: 2026-03-01 11:00:00 (UTC), after 30 min',
       `Incident: ${reminder.incident}`,
     ]);
     const chinese = text(reminder, { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
     expect(chinese).toMatch(/^ALIPAY 仍在熔断：需要人工解除\n/);
     expect(chinese).toContain('下次提醒: 2026-03-01 19:00:00 (Asia/Shanghai)，30 分钟后');
     expect(render(reminder, en).mention).toBe(true);
+  });
+
+  it('promises no new try of a block that only a person ends', () => {
+    const byHand = { ...en, isReleasedByHand: true };
+    expect(text(blocked(), en)).toContain('Tried again: 2026-03-01 11:00:00 (UTC)');
+    expect(text(blocked(), byHand)).toContain('Next reminder: 2026-03-01 11:00:00 (UTC)');
+    expect(text(blocked(), byHand)).not.toContain('Tried again');
+    expect(text(blocked(), { ...byHand, locale: 'zh-CN' })).toContain('下次提醒: 2026-03-01 11:00:00 (UTC)');
   });
 
   it.each([

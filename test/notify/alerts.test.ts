@@ -44,6 +44,16 @@ describe('alerts', () => {
     expect(body).toMatchObject({ text: expect.stringContaining('ALIPAY 已熔断') });
   });
 
+  it('know from the rules which blocks only a person ends', async () => {
+    const http = await startHttpReceiver();
+    const { queues } = await startAlerts(rulesWith(receiver('ops', http.url)));
+    await queues.addNotify(blocked({ channel: 'by-hand-a' }));
+    await queues.addNotify(blocked({ channel: 'ALIPAY' }));
+    const texts = (await http.waitForRequests(2)).map(({ body }) => JSON.parse(body).text as string);
+    expect(texts.find((each) => each.startsWith('by-hand-a'))).toContain('Next reminder: ');
+    expect(texts.find((each) => each.startsWith('ALIPAY'))).toContain('Tried again: ');
+  });
+
   it('follow the routes: by group, by channel, by kind', async () => {
     const [pay, sms, ends] = [await startHttpReceiver(), await startHttpReceiver(), await startHttpReceiver()];
     const rules = rulesWith(receiver('pay', pay.url), receiver('sms', sms.url), receiver('ends', ends.url));

@@ -20,7 +20,11 @@ export function rulesWith(...first: Receiver[]): Rules {
   const listeners = new Set<() => void>();
   return {
     version: () => 1,
-    policyFor: (channel) => ({ ...DEFAULT_POLICY, ...(channel.startsWith('pay-') && { group: 'pay' }) }),
+    policyFor: (channel) => ({
+      ...DEFAULT_POLICY,
+      ...(channel.startsWith('pay-') && { group: 'pay' }),
+      ...(channel.startsWith('by-hand-') && { isReleasedByHand: true }),
+    }),
     minVisible: () => 0,
     namedChannels: () => [],
     receivers: () => receivers,

@@ -300,6 +300,13 @@ describe('a bad document', () => {
     expect(problems[0]?.message).not.toContain('Invalid input');
   });
 
+  it('refuses a route for what nobody is told of, and says what there is', () => {
+    const [problem] = refused({ routes: [{ match: { kinds: ['blocked', 'half-open'] }, to: ['ops'] }] });
+    expect(problem?.message).toMatch(
+      /people are told of blocked, relapsed, recovered, held, .*, floor, got "half-open"$/,
+    );
+  });
+
   it('never has a secret of a receiver in its problems', () => {
     const hush = 'https://user:hush@example.com/robot?token=hush';
     for (const receivers of [
