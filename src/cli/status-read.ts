@@ -1,6 +1,6 @@
 import { type ChannelRead, readAgenda, readChannels, readTime } from '../channel/snapshot.js';
 import { PAUSED } from '../domain/lane.js';
-import type { Mode, Policy } from '../domain/policy.js';
+import { blockMs, type Mode, type Policy } from '../domain/policy.js';
 import type { State } from '../domain/transition.js';
 import { lastMinute, liveWorkers } from '../intake/last-minute.js';
 import type { ChannelStats } from '../intake/stats.js';
@@ -48,6 +48,8 @@ export type ChannelStatus = {
   readonly level: string;
   /** At its end the block goes on, with a reminder, until somebody unblocks. */
   readonly awaitsRelease: boolean;
+  /** Where blocks are learned from past incidents: how many of those are known, and how long the next one's first block will be. */
+  readonly learned?: { readonly incidents: number; readonly blockMs: number };
   readonly window: WindowStatus;
   /** Outcomes of the last minute, all workers together. */
   readonly lastMinute: { readonly successes: number; readonly failures: number };
@@ -154,20 +156,21 @@ function overrideOf(view: View, force: Force | undefined): Override | undefined 
 }
 
 /** What readers need not know and people want to. */
-type More = { calls: WindowCalls; force: Force | undefined; shadow: number; good: number };
+type More = { calls: WindowCalls; force: Force | undefined; shadow: number; good: number; past: number[] };
 
 async function readMore(main: RedisClient, keys: Keys, channel: string): Promise<More> {
   const [calls, fields] = await Promise.all([
     readWindow(main, keys, channel),
     main
-      .hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until', 'forcedBy', 'forcedNote', 'good')
+      .hmget(keys.state(channel), 'forced', 'shadow.state', 'shadow.until', 'forcedBy', 'forcedNote', 'good', 'past')
       .catch((): null[] => []),
   ]);
-  const [forced, shadowState, shadowUntil, actor, note, good] = fields;
+  const [forced, shadowState, shadowUntil, actor, note, good, past] = fields;
   const until = Number(forced ?? 0) || 0;
   return {
     calls,
     good: Number(good ?? 0) || 0,
+    past: past ? past.split(' ').map(Number) : [],
     force: until > 0 ? { until, ...(actor ? { actor } : {}), ...(note ? { note } : {}) } : undefined,
     shadow: shadowState === 'open' ? Number(shadowUntil ?? 0) || 0 : 0,
   };
@@ -179,6 +182,11 @@ function trialOf({ halfOpen }: Policy, step: number, good: number): TrialStatus 
   const share = steps[step] ?? 0;
   const through = share > 0 ? { percent: share / 100 } : { permits };
   return { step: step + 1, steps: Math.max(steps.length, step + 1), ...through, good, needed: close };
+}
+
+/** Jitter is drawn when it blocks, and not told before. */
+function learnedOf({ block }: Policy, past: readonly number[]): { incidents: number; blockMs: number } {
+  return { incidents: past.length, blockMs: blockMs({ ...block, jitter: undefined }, { trips: 1, past }, 0) };
 }
 
 const AT_ONCE = 100;
@@ -226,6 +234,7 @@ function channelStatus(
     ...(state === 'half-open' && blocked ? { trial: trialOf(policy, read.state?.step ?? 0, more.good) } : {}),
     level: blocked || policy.mode !== 'on' ? '' : view.level,
     awaitsRelease: policy.isReleasedByHand === true && state === 'open' && blocked && !isPaused,
+    ...(policy.block.ofPast === undefined ? {} : { learned: learnedOf(policy, more.past) }),
     window: windowOf(policy, more.calls),
     lastMinute: lastMinute ?? { successes: 0, failures: 0 },
     ...(read.fault === undefined ? {} : { fault: read.fault }),

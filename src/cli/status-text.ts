@@ -1,5 +1,6 @@
 import { WORDS } from '../alert/words.js';
 import { PAUSED } from '../domain/lane.js';
+import { PAST_LEAST } from '../domain/policy.js';
 import { loadLine } from './load-words.js';
 import { localTime, roughly, table } from './output.js';
 import type { ChannelStatus, Status, TrialStatus } from './status-read.js';
@@ -91,6 +92,7 @@ function notes(one: ChannelStatus, nowMs: number): string {
     one.watchedUntil > 0 ? `watched for ${left(one.watchedUntil)}` : '',
     one.notJudgedUntil > 0 ? `not judged for ${left(one.notJudgedUntil)}` : '',
     one.wouldBeBlockedUntil > 0 ? `would be blocked for ${left(one.wouldBeBlockedUntil)}` : '',
+    one.learned === undefined ? '' : learnedWords(one.learned),
     one.override === undefined ? '' : overrideEnd(one.override.until),
     actor === undefined ? '' : `by ${actor}`,
     note === undefined ? '' : `"${note}"`,
@@ -98,6 +100,14 @@ function notes(one: ChannelStatus, nowMs: number): string {
   ]
     .filter(Boolean)
     .join(', ');
+}
+
+function learnedWords({ incidents, blockMs }: NonNullable<ChannelStatus['learned']>): string {
+  const from =
+    incidents < PAST_LEAST
+      ? `${incidents} of the ${PAST_LEAST} incidents to learn from`
+      : `from ${incidents} incidents`;
+  return `next first block ${roughly(blockMs)} (${from})`;
 }
 
 function overrideEnd(until: number): string {

@@ -101,7 +101,7 @@ export type BlockLength = {
 };
 
 /** So many incidents must be known before their mean says anything. */
-const PAST_LEAST = 3;
+export const PAST_LEAST = 3;
 
 export const DEFAULT_POLICY: Policy = {
   mode: 'observe',
@@ -118,7 +118,7 @@ export function windowTtlMs(policy: Policy): number {
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 
-/** @param past for how long each of the last incidents is known to have been bad, ms */
+/** How long the first block of an incident is to last, below the longest. @param past how long the last incidents were, ms each */
 function firstBlockMs({ forMs, ofPast }: BlockLength, past: readonly number[]): number {
   if (ofPast === undefined || past.length < PAST_LEAST) return forMs;
   const sum = past.reduce((total, ms) => total + ms, 0);

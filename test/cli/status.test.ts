@@ -19,6 +19,8 @@ const DOCUMENT = {
     logged: { window: { kind: 'log', span: '1m', minCalls: 5 }, slowCall: '1s', slowRate: 90 },
     timed: { window: { kind: 'time', span: '1m', minCalls: 50 }, slowCall: '1s', slowAs: 'failure' },
     tested: { window: { kind: 'sequential', healthy: 95, failing: 50 } },
+    learning: { block: { for: '10m', timesMean: 2.5, max: '1h' } },
+    unlearned: { block: { for: '10m', timesMean: 2.5, max: '1h' } },
     limited: { rateLimited: { min: '1m' } },
     plain: {},
   },
@@ -32,6 +34,7 @@ async function place() {
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
   const policyFor = (channel: string) => parsed.rules.policyFor(channel);
   return {
+    ...{ client, keys },
     async record(channel: string, story: string) {
       await client.zadd(keys.agenda, 1, channel);
       return await record(client, keys, channel, policyFor(channel), FRESH_MS, batchOf(story));
@@ -80,6 +83,18 @@ describe('fuseline status', () => {
     expect(rowOf(text, 'waiting')).toMatch(/BLOCKED.*goes on until somebody unblocks it/);
     expect(rowOf(text, 'plain')).not.toContain('until somebody');
     expect(text).toContain('2 blocked, 1 until somebody unblocks');
+  });
+
+  it('tells how long the next block will be where that is learned from past incidents', async () => {
+    const here = await place();
+    for (const channel of ['learning', 'unlearned', 'plain']) await here.record(channel, 'FFF');
+    await here.client.hset(here.keys.state('learning'), 'past', '300000 600000 900000 600000');
+    await here.client.hset(here.keys.state('plain'), 'past', '300000 600000 900000');
+    const { of, text } = await here.status();
+    expect(of('learning').learned).toEqual({ incidents: 4, blockMs: 1_500_000 });
+    expect(rowOf(text, 'learning')).toContain('next first block 25m (from 4 incidents)');
+    expect(rowOf(text, 'unlearned')).toContain('next first block 10m (0 of the 3 incidents to learn from)');
+    expect(of('plain')).not.toHaveProperty('learned');
   });
 
   it('shows how far a channel in use is degraded', async () => {
