@@ -44,7 +44,7 @@ export type WorkerOptions = {
   readonly onError?: (error: Error) => void;
   /** Back-off between attempts: the first wait and the longest, with jitter. */
   readonly backoff?: { readonly firstMs: number; readonly mostMs: number };
-  /** How long a job is this worker's without a sign of life. After it another worker runs it again. */
+  /** How long a job is this worker's without a sign of life (one is given each half of it). By twice that another worker runs it again. */
   readonly lockMs?: number;
   /** How long `close` waits for jobs in progress before it aborts them. */
   readonly closeWithinMs?: number;
@@ -84,7 +84,7 @@ export function openWorker(options: WorkerOptions): JobWorker {
     name,
     concurrency = 1,
     backoff = { firstMs: 1_000, mostMs: 60_000 },
-    lockMs = 30_000,
+    lockMs = 10_000,
   } = options;
   const { onError = () => {}, closeWithinMs = 10_000 } = options;
   assertUsable(client, prefix);
@@ -107,7 +107,7 @@ export function openWorker(options: WorkerOptions): JobWorker {
       concurrency,
       settings,
       lockDuration: lockMs,
-      stalledInterval: lockMs,
+      stalledInterval: lockMs / 2,
       maxStalledCount: MAX_STALLED,
       runRetryDelay: RESTART_AFTER_MS,
     });
