@@ -19,7 +19,7 @@ async function dieAt(point: Point) {
   const { start, publisher, prefix, receiver, env } = await openFleet({ redis, rules: RULES });
   // Brings the rules, which the worker that dies finds in Redis.
   await start('recovery', 'alerts');
-  const dying = startProcess('test/faults/worker-that-dies.mjs', [redis, prefix, point]);
+  const dying = startProcess('test/faults/worker-that-dies.mjs', [JSON.stringify({ url: redis, prefix, point })]);
   await dying.waitForLine(/reading/);
   for (const channel of ['window', 'ALIPAY', 'sms/one', 'healthy']) {
     if (channel !== 'healthy') for (const success of [false, true, true]) publisher.publish({ channel, success });

@@ -1,9 +1,14 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { releaseAtEnd } from './releasers.js';
 
 const checkout = fileURLToPath(new URL('../..', import.meta.url));
+
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
 
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
@@ -55,12 +60,11 @@ export function startProcess(script: string, args: string[] = [], env: Record<st
   });
   if (child.pid === undefined) throw new Error(`${process.execPath} does not start`);
 
-  const killNow = () => child.kill('SIGKILL');
-  process.on('exit', killNow);
+  running.add(child);
   releaseAtEnd(async () => {
-    killNow();
+    child.kill('SIGKILL');
     await exited;
-    process.off('exit', killNow);
+    running.delete(child);
   });
 
   function waitForLine(pattern: RegExp, { timeoutMs = 15_000 }: { timeoutMs?: number } = {}): Promise<string> {

@@ -5,29 +5,37 @@ import type { Policy } from '../../src/domain/policy.js';
 import type { Transition } from '../../src/domain/transition.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import type { Keys } from '../../src/redis/keys.js';
+import type { LogEntry } from '../../src/transport/port.js';
 import { decodeEntry } from '../../src/transport/redis-stream/decode.js';
 import { listShards } from '../../src/transport/redis-stream/shards.js';
 
 /** One channel's part of one entry of the log. `times`: ago and duration of each outcome, ms. */
 export type Logged = { position: string; arrivalMs: number; results: string; times: number[] };
 
-/** Everything that the log still holds, by channel, in order. Reads whole shards: the log of a test must not have been trimmed. */
-export async function readLog(client: RedisClient, keys: Keys): Promise<Map<string, Logged[]>> {
-  const log = new Map<string, Logged[]>();
+/** Each channel's entries, in order. */
+export type LoggedChannels = Map<string, Logged[]>;
+
+/** Everything that the log still holds. Reads whole shards: the log of a test must not have been trimmed. */
+export async function readLog(client: RedisClient, keys: Keys): Promise<LoggedChannels> {
+  const log: LoggedChannels = new Map();
   for (const shard of await listShards(client, keys)) {
     for (const [id, fields] of await client.xrange(keys.outcomes(shard), '-', '+')) {
-      const entry = decodeEntry(id, fields);
-      for (const raw of entry.outcomes) {
-        const parsed = parseOutcome(raw);
-        if (parsed.ok) add(log, entry, parsed.outcome);
-      }
+      addEntry(log, decodeEntry(id, fields));
     }
   }
   return log;
 }
 
+/** Adds an entry behind those of its partition that were added before. */
+export function addEntry(log: LoggedChannels, entry: LogEntry): void {
+  for (const raw of entry.outcomes) {
+    const parsed = parseOutcome(raw);
+    if (parsed.ok) add(log, entry, parsed.outcome);
+  }
+}
+
 function add(
-  log: Map<string, Logged[]>,
+  log: LoggedChannels,
   { position, arrivalMs }: { position: string; arrivalMs: number },
   outcome: { channel: string; success: boolean; agoMs?: number | undefined; durationMs?: number | undefined },
 ): void {
@@ -62,9 +70,10 @@ export function replay(
   let since = 0;
   let seen = 0;
   let counted = 0;
-  let before = '0-0';
+  let before: string | undefined;
   for (const entry of log) {
-    if (!isAfter(entry.position, before)) problems.push(`the log is out of order at ${entry.position}`);
+    if (before !== undefined && !isAfter(entry.position, before))
+      problems.push(`the log is out of order at ${entry.position}`);
     before = entry.position;
     const timely = timelyPart(entry, since);
     if (model === undefined || timely.results === '') continue;

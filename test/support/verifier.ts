@@ -7,7 +7,7 @@ import { Keys } from '../../src/redis/keys.js';
 import { shardLag } from '../../src/transport/redis-stream/shard-log.js';
 import { listShards } from '../../src/transport/redis-stream/shards.js';
 import type { HttpReceiver } from './http-receiver.js';
-import { readLog, replay } from './replay.js';
+import { type LoggedChannels, readLog, replay } from './replay.js';
 import { readFeedStories, storyProblems } from './story.js';
 import { until } from './wait.js';
 
@@ -15,6 +15,8 @@ export type VerifierOptions = {
   /** Of the channels; the log and the queues are there too unless said otherwise. */
   url: string;
   logUrl?: string;
+  /** The outcome log, where it is not on Redis. */
+  log?: WholeLog;
   queueUrl?: string;
   prefix: string;
   policy: Policy;
@@ -27,6 +29,13 @@ export type VerifierOptions = {
   byHand?: readonly string[];
   /** A failover may have cost the story of messages that went out: only what Redis holds must agree with itself and with the log. */
   lossy?: boolean;
+};
+
+/** What a run published, as the log holds it at the end. */
+export type WholeLog = {
+  read(): Promise<LoggedChannels>;
+  /** Dead letters, and what nobody has committed. */
+  problems(): Promise<string[]>;
 };
 
 export type Verdict = {
@@ -50,7 +59,8 @@ export async function verify(options: VerifierOptions): Promise<Verdict> {
   const [client, logClient] = clients as [RedisClient, RedisClient];
   try {
     await Promise.all(clients.map((each) => whenReady(each)));
-    const log = await readLog(logClient, keys);
+    const whole = options.log ?? wholeStreams(logClient, keys);
+    const log = await whole.read();
     const { stories, repeated, problems } = await readFeedStories(client, keys);
     let [outcomes, blocks] = [0, 0];
     for (const channel of new Set([...log.keys(), ...stories.keys()])) {
@@ -73,7 +83,7 @@ export async function verify(options: VerifierOptions): Promise<Verdict> {
     }
     const all = [...stories.values()].flat();
     if (!lossy) problems.push(...(await jobProblems(queueUrl, keys, all)));
-    problems.push(...(await logProblems(logClient, keys)));
+    problems.push(...(await whole.problems()));
     const alerts = options.receiver ? alertProblems(options, stories, problems) : 0;
     return { problems, channels: log.size, outcomes, blocks, transitions: all.length, repeated, alerts };
   } finally {
@@ -140,6 +150,10 @@ async function jobProblems(url: string, keys: Keys, all: readonly Transition[]):
     await queue.close();
     await closeRedis(connection);
   }
+}
+
+function wholeStreams(client: RedisClient, keys: Keys): WholeLog {
+  return { read: () => readLog(client, keys), problems: () => logProblems(client, keys) };
 }
 
 async function logProblems(client: RedisClient, keys: Keys): Promise<string[]> {

@@ -7,7 +7,6 @@ import type { KafkaConnection } from './options.js';
 import { TopicView } from './topic-view.js';
 import { unlessAborted } from './unless-aborted.js';
 
-const SESSION_MS = 10_000;
 /** Often, because it is how a worker hears that another one left. */
 const HEARTBEAT_MS = 500;
 /** New partitions are noticed within it. */
@@ -17,6 +16,8 @@ const SIDE_BY_SIDE = 64;
 export type MemberOptions = KafkaConnection & {
   readonly topic: string;
   readonly group: string;
+  /** A member that is not heard of for so long is taken for dead. Brokers take 6 s at least, unless told otherwise. */
+  readonly sessionMs: number;
   readonly onError: (message: string) => void;
   /** Partitions, by number, that the group gave to this member. */
   readonly onJoin: (partitions: readonly number[]) => void;
@@ -35,7 +36,7 @@ export class Member {
   readonly #sockets = new Set<Socket>();
   #isOver = false;
 
-  constructor({ topic, group, signal, onJoin, ...connection }: MemberOptions) {
+  constructor({ topic, group, sessionMs, signal, onJoin, ...connection }: MemberOptions) {
     this.#topic = topic;
     this.#signal = signal;
     registerCodecs();
@@ -43,7 +44,7 @@ export class Member {
     this.view = new TopicView(kafka, topic, group, signal);
     this.#consumer = kafka.consumer({
       groupId: group,
-      sessionTimeout: SESSION_MS,
+      sessionTimeout: sessionMs,
       rebalanceTimeout: 30_000,
       heartbeatInterval: HEARTBEAT_MS,
       maxWaitTimeInMs: HEARTBEAT_MS,

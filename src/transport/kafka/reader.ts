@@ -25,6 +25,8 @@ export type KafkaReaderOptions = KafkaConnection & {
   readonly keys: Keys;
   readonly topic?: string;
   readonly group?: string;
+  /** After so long without a sign of this reader the others of its group get its partitions; ms. */
+  readonly sessionMs?: number;
   /** How far to go back after a failover of Redis; ms. */
   readonly rewindMs?: number;
   /** A consumer to which entries wait, and that reads none for so long, is replaced. */
@@ -52,8 +54,8 @@ class Stall extends Error {
 /** Reads a topic as a member of a consumer group. Whatever ends the consumer, a new one is made after a while. */
 export function createKafkaReader(options: KafkaReaderOptions): LogReader {
   const { topic = DEFAULT_TOPIC, group = 'fuseline', worker = '', watch = [] } = options;
-  const { rewindMs = 30_000, stallMs = 30_000, log = SILENT } = options;
-  return new KafkaReader({ ...options, topic, group, worker, watch, rewindMs, stallMs, log });
+  const { sessionMs = 10_000, rewindMs = 30_000, stallMs = 30_000, log = SILENT } = options;
+  return new KafkaReader({ ...options, topic, group, worker, watch, sessionMs, rewindMs, stallMs, log });
 }
 
 class KafkaReader implements LogReader {
