@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { openQueues } from '../../src/queue/queues.js';
+import { closeRedis, openRedis } from '../../src/redis/client.js';
+import { Keys } from '../../src/redis/keys.js';
 import { blocked, recovered } from '../alert/samples.js';
 import { receiver, rulesWith, startAlerts } from '../notify/harness.js';
+import { rulesFile, startWorker } from '../process/workers.js';
 import { startHttpReceiver } from '../support/http-receiver.js';
-import { startRedis } from '../support/redis.js';
+import { sharedRedisUrl, startRedis, uniquePrefix } from '../support/redis.js';
+import { releaseAtEnd } from '../support/releasers.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/wait.js';
 
@@ -59,3 +64,38 @@ describe('alerts while Redis is away', () => {
     });
   });
 });
+
+it('an alert whose worker is killed in the middle of its delivery, twice, is sent by the third, with the same id', async () => {
+  const http = await startHttpReceiver();
+  http.answerAlways('hang');
+  const [url, prefix] = [sharedRedisUrl(), uniquePrefix()];
+  const client = openRedis(url, 'queue-producer');
+  const queues = openQueues({ client, prefix: new Keys(prefix).queues });
+  releaseAtEnd(() => queues.close().then(() => closeRedis(client)));
+  const env = {
+    FUSELINE_REDIS_URL: url,
+    FUSELINE_PREFIX: prefix,
+    FUSELINE_ALLOW_PRIVATE_RECEIVERS: 'true',
+    FUSELINE_RULES: await rulesFile({
+      version: 1,
+      receivers: { ops: { type: 'webhook', url: http.url } },
+      routes: [{ to: ['ops'] }],
+    }),
+  };
+  const begun = performance.now();
+  await queues.addNotify(blocked());
+  for (let killed = 1; killed <= 2; killed += 1) {
+    const worker = startWorker('alerts', env);
+    await http.waitForRequests(killed, { timeoutMs: 40_000 });
+    worker.kill('SIGKILL');
+    await worker.exited;
+  }
+  http.answerAlways({ status: 200 });
+  startWorker('alerts', env);
+  const requests = await http.waitForRequests(3, { timeoutMs: 40_000 });
+  await until(async () => (await queues.queue('deliver-ops').counts()).active === 0, { what: 'the job to end' });
+  console.info(`killed twice, delivered after ${Math.round(performance.now() - begun)} ms`);
+  expect(new Set(requests.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+  expect(requests).toHaveLength(3);
+  expect(await queues.queue('deliver-ops').counts()).toMatchObject({ active: 0, waiting: 0, delayed: 0, failed: 0 });
+}, 120_000);
