@@ -1,4 +1,3 @@
-import { onTestFinished } from 'vitest';
 import { appendToFeed } from '../../src/channel/feed.js';
 import { DEFAULT_POLICY, type Policy } from '../../src/domain/policy.js';
 import { Transition } from '../../src/domain/transition.js';
@@ -7,6 +6,7 @@ import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/re
 import { Keys } from '../../src/redis/keys.js';
 import type { LiveRules } from '../../src/rules/port.js';
 import { sharedRedisUrl, uniquePrefix } from '../support/redis.js';
+import { releaseAtEnd } from '../support/releasers.js';
 
 export type Bench = {
   url: string;
@@ -26,7 +26,7 @@ export async function bench(url = sharedRedisUrl()): Promise<Bench> {
   const prefix = uniquePrefix();
   const keys = new Keys(prefix);
   const client = openRedis(url, 'commands');
-  onTestFinished(() => closeRedis(client));
+  releaseAtEnd(() => closeRedis(client));
   await whenReady(client);
   const now = async () => {
     const [seconds, micros] = await client.time();
@@ -60,7 +60,7 @@ export async function bench(url = sharedRedisUrl()): Promise<Bench> {
       const logger = { info: () => {}, warn: (_fields: object, message: string) => void warnings.push(message) };
       const source = options.client ? {} : { url };
       const reader = createReader({ ...source, prefix, logger, readyWithinMs: 5_000, ...options });
-      onTestFinished(() => reader.close());
+      releaseAtEnd(() => reader.close());
       const told: Transition[] = [];
       reader.on('transition', (transition) => void told.push(transition));
       await reader.ready;

@@ -1,33 +1,26 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { afterAll, onTestFinished, type TestContext } from 'vitest';
+import { afterAll, aroundEach, type TestContext } from 'vitest';
 
 const atEndOfFile: Array<() => Promise<void>> = [];
-/** Of tests that run at the same time, this one's. */
-const own = new AsyncLocalStorage<TestContext>();
+/** Of the tests that run now, several in `it.concurrent`, the one that asks. Vitest's own hook would take the one begun last. */
+const ofTest = new AsyncLocalStorage<TestContext>();
 
+aroundEach((runTest, context) => releasingIn(context, runTest));
 afterAll(async () => {
   for (const release of atEndOfFile.splice(0).reverse()) await release();
 });
 
 /**
- * Has `release` called when the test that runs now has finished, or at the end of the file for what `beforeAll` opened.
+ * Has `release` called when the test that asks has finished, or at the end of the file for what `beforeAll` opened.
  * Releasers run in reverse, and may be called a second time by the test itself: they must not mind.
  */
 export function releaseAtEnd(release: () => Promise<void>): void {
-  const context = own.getStore();
-  if (context !== undefined) {
-    context.onTestFinished(release);
-    return;
-  }
-  try {
-    onTestFinished(release);
-  } catch {
-    // There is no test at the moment.
-    atEndOfFile.push(release);
-  }
+  const context = ofTest.getStore();
+  if (context) context.onTestFinished(release);
+  else atEndOfFile.push(release);
 }
 
-/** Whatever `run` opens by and by is released when the test of this context has finished, whichever others run meanwhile. */
+/** Whatever `run` opens by and by is released when the test of this context has finished. All tests run so by themselves. */
 export function releasingIn<T>(context: TestContext, run: () => T): T {
-  return own.run(context, run);
+  return ofTest.run(context, run);
 }
