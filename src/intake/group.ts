@@ -22,6 +22,8 @@ export type Grouping = {
 type Builder = {
   policy: Policy;
   results: string;
+  /** Successes that stand behind `results`: written at one go, because a text that grows by single characters is slow to read. */
+  successes: number;
   entries: [position: string, arrivalMs: number, outcomes: number][];
   times: number[];
   timed: boolean;
@@ -41,7 +43,7 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
     const found = builders.get(channel);
     if (found !== undefined) return found;
     const made = admits(channel)
-      ? { policy: policyFor(channel), results: '', entries: [], times: [], timed: false, evidence: [] }
+      ? { policy: policyFor(channel), results: '', successes: 0, entries: [], times: [], timed: false, evidence: [] }
       : null;
     builders.set(channel, made);
     return made;
@@ -63,12 +65,13 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
   for (const entry of batch.entries) {
     const letter = (reason: string, index: number) =>
       letters.push({ reason, partition: batch.partition, position: entry.position, index, raw: entry.raw() });
+    const arrivalMs = entry.arrivalMs - logClockLeadMs;
+    if (entry.eachPlain?.((outcome) => take(outcome, entry, arrivalMs))) continue;
     const { fault, outcomes } = entry;
     if (fault !== undefined) {
       letter(fault, -1);
       continue;
     }
-    const arrivalMs = entry.arrivalMs - logClockLeadMs;
     for (let i = 0; i < outcomes.length; i += 1) {
       const parsed = parseOutcome(outcomes[i]);
       if (parsed.ok) take(parsed.outcome, entry, arrivalMs);
@@ -78,8 +81,9 @@ export function groupBatch(batch: LogBatch, { policyFor, admits, logClockLeadMs 
 
   const channels = new Map<string, ChannelBatch>();
   for (const [channel, builder] of builders) {
-    if (builder === null || builder.results === '') continue;
-    const { results, entries, times, timed, evidence } = builder;
+    if (builder === null || builder.entries.length === 0) continue;
+    const { entries, times, timed, evidence } = builder;
+    const results = builder.results + '1'.repeat(builder.successes);
     channels.set(channel, { partition: batch.partition, results, entries, times: timed ? times : [], evidence });
   }
   return { channels, letters, unjudged };
@@ -89,12 +93,17 @@ function add(builder: Builder, outcome: Outcome, result: Result, position: strin
   const last = builder.entries.at(-1);
   if (last?.[0] === position) last[2] += 1;
   else builder.entries.push([position, arrivalMs, 1]);
-  builder.results += result;
+  if (result === '1') {
+    builder.successes += 1;
+  } else {
+    builder.results += '1'.repeat(builder.successes) + result;
+    builder.successes = 0;
+    builder.evidence.push(evidenceText(outcome, arrivalMs));
+  }
   const agoMs = outcome.agoMs ?? 0;
   const durationMs = outcome.durationMs ?? 0;
   builder.times.push(agoMs, durationMs);
   builder.timed ||= agoMs !== 0 || durationMs !== 0;
-  if (result !== '1') builder.evidence.push(evidenceText(outcome, arrivalMs));
 }
 
 const EVIDENCE_MAX_BYTES = 256;

@@ -13,6 +13,11 @@ export type LogEntry = {
   readonly arrivalMs: number;
   readonly outcomes: readonly unknown[];
   readonly fault?: string;
+  /**
+   * A shorter way to the same outcomes: hands them over as `parseOutcome` would give them, but for `at`, always in the same object. False,
+   * and nothing handed over, where only `fault` and `outcomes` tell; so does a transport that knows no shorter way.
+   */
+  eachPlain?(take: (outcome: Outcome) => void): boolean;
   /** The entry's text as it came, for the dead letter; cut to {@link RAW_MAX} characters. Only asked for when something is wrong. */
   raw(): string;
 };

@@ -1,5 +1,6 @@
 import type { KafkaMessage } from 'kafkajs';
-import { parsePlain } from '../plain.js';
+import type { Outcome } from '../../domain/outcome.js';
+import { eachPlain } from '../plain.js';
 import { type LogEntry, RAW_MAX } from '../port.js';
 import { OUTCOMES_MAX, VALUE_MAX_BYTES } from './options.js';
 
@@ -40,6 +41,10 @@ class RecordEntry implements LogEntry {
     return typeof decoded === 'string' ? decoded : undefined;
   }
 
+  eachPlain(take: (outcome: Outcome) => void): boolean {
+    return this.#value !== null && this.#value.length <= VALUE_MAX_BYTES && eachPlain(this.#value, true, take);
+  }
+
   raw(): string {
     return textOf(this.#value);
   }
@@ -65,7 +70,7 @@ function readValue(value: Buffer | null): unknown[] | string {
   const text = value.toString('utf8');
   let parsed: unknown;
   try {
-    parsed = parsePlain(text) ?? JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch (error) {
     return `a record's value is no JSON: ${error instanceof Error ? error.message.slice(0, 120) : 'unknown'}`;
   }

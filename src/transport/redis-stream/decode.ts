@@ -1,4 +1,5 @@
-import { parsePlain } from '../plain.js';
+import type { Outcome } from '../../domain/outcome.js';
+import { eachPlain } from '../plain.js';
 import { type LogEntry, RAW_MAX } from '../port.js';
 import { msOf } from './stream-id.js';
 
@@ -17,12 +18,13 @@ export const OUTCOMES_MAX_BYTES = 1_048_576;
 export function decodeEntry(id: string, fields: readonly string[]): LogEntry {
   const raw = () => JSON.stringify(fields.map((text) => text.slice(0, RAW_MAX))).slice(0, RAW_MAX);
   const entry = { position: id, arrivalMs: msOf(id), raw };
-  const decoded = readFields(fields);
-  return typeof decoded === 'string' ? { ...entry, outcomes: [], fault: decoded } : { ...entry, outcomes: decoded };
+  const content = contentOf(fields);
+  if (typeof content === 'string') return { ...entry, outcomes: [], fault: content };
+  return 'outcome' in content ? { ...entry, outcomes: [content.outcome] } : new PackedEntry(entry, content.packed);
 }
 
-/** The outcomes, or the fault as text. */
-function readFields(fields: readonly string[]): unknown[] | string {
+/** The one outcome, the text of many, or the fault as text. */
+function contentOf(fields: readonly string[]): { outcome: unknown } | { packed: string } | string {
   const seen = new Map<string, string>();
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i]!;
@@ -31,11 +33,51 @@ function readFields(fields: readonly string[]): unknown[] | string {
   }
   const packed = seen.get('outcomes');
   if (packed === undefined) {
-    return seen.has('channel') ? [Object.fromEntries(seen)] : 'an entry needs a field "channel" or a field "outcomes"';
+    if (seen.has('channel')) return { outcome: Object.fromEntries(seen) };
+    return 'an entry needs a field "channel" or a field "outcomes"';
   }
   if (seen.has('channel') || seen.has('success'))
     return 'an entry has either a field "outcomes" or plain fields, not both';
-  return unpack(packed);
+  return { packed };
+}
+
+/** Decodes when it is asked; mostly it is not, because its outcomes are plain. */
+class PackedEntry implements LogEntry {
+  readonly position: string;
+  readonly arrivalMs: number;
+  readonly raw: () => string;
+  readonly #text: string;
+  #unpacked: unknown[] | string | undefined;
+
+  constructor({ position, arrivalMs, raw }: Pick<LogEntry, 'position' | 'arrivalMs' | 'raw'>, text: string) {
+    this.position = position;
+    this.arrivalMs = arrivalMs;
+    this.raw = raw;
+    this.#text = text;
+  }
+
+  get outcomes(): readonly unknown[] {
+    const unpacked = this.#unpack();
+    return typeof unpacked === 'string' ? [] : unpacked;
+  }
+
+  get fault(): string | undefined {
+    const unpacked = this.#unpack();
+    return typeof unpacked === 'string' ? unpacked : undefined;
+  }
+
+  eachPlain(take: (outcome: Outcome) => void): boolean {
+    // A single outcome is none of a field `outcomes`, and half a pair of surrogates would not come back from bytes.
+    if (!this.#text.startsWith('[') || this.#text.length > OUTCOMES_MAX_BYTES || !this.#text.isWellFormed())
+      return false;
+    const bytes = Buffer.from(this.#text);
+    return bytes.length <= OUTCOMES_MAX_BYTES && eachPlain(bytes, false, take);
+  }
+
+  #unpack(): unknown[] | string {
+    this.#unpacked ??= unpack(this.#text);
+    return this.#unpacked;
+  }
 }
 
 function unpack(text: string): unknown[] | string {
@@ -44,7 +86,7 @@ function unpack(text: string): unknown[] | string {
   }
   let parsed: unknown;
   try {
-    parsed = parsePlain(text) ?? JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch (error) {
     return `the field "outcomes" is no JSON: ${error instanceof Error ? error.message.slice(0, 120) : 'unknown'}`;
   }
