@@ -1,4 +1,4 @@
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import { type Recorded, record } from '../../src/channel/record.js';
 import type { ChannelBatch, RecordResult } from '../../src/domain/batch.js';
 import { ChannelModel } from '../../src/domain/channel-model.js';
@@ -8,6 +8,7 @@ import { groupBatch } from '../../src/intake/group.js';
 import { closeRedis, openRedis, type RedisClient, whenReady } from '../../src/redis/client.js';
 import { type ChannelKeys, Keys } from '../../src/redis/keys.js';
 import { sharedRedisUrl, uniquePrefix } from '../support/redis.js';
+import { releaseAtEnd } from '../support/releasers.js';
 import { ClockedChannel } from './clocked-channel.js';
 
 export const FRESH_MS = 300_000;
@@ -74,7 +75,7 @@ export type Bench = { url: string; client: RedisClient; keys: Keys; open(): Prom
 export async function bench(url = sharedRedisUrl()): Promise<Bench> {
   const open = async () => {
     const client = openRedis(url, 'commands');
-    onTestFinished(() => closeRedis(client));
+    releaseAtEnd(() => closeRedis(client));
     await whenReady(client);
     return client;
   };
