@@ -20,10 +20,9 @@ export function addKafka(program: Command): void {
     .command('create-topic')
     .summary('make the topic of outcomes and the one of its dead letters')
     .description(
-      `Makes the topic that the settings name, stamped by the brokers' clock (LogAppendTime), and <topic>.dead beside it. What exists
-already is left as it is.
+      `Makes the topic that the settings name, stamped by the brokers' clock (LogAppendTime), and <topic>.dead beside it. What exists already is left as it is.
 
-  fuseline kafka create-topic --kafka-brokers kafka:9092 --partitions 12 --retention 24h
+  fuseline kafka create-topic --kafka-brokers kafka:9092 --partitions 12
 
 No more workers than partitions can share the work. More partitions later move channels: for a moment their order is not kept.`,
     )

@@ -25,9 +25,7 @@ export function addLoad(program: Command): void {
     .command('load')
     .summary('how busy the workers are, and how patient that makes the judging')
     .description(
-      `Shows the load and what it makes of policies with "dynamic: true". Above ${LOAD_LINES.high} windows and the tolerated share of failures grow by one step a
-minute, below ${LOAD_LINES.low} they go back, never under what the rules say. The load is the mean utilisation of the outcome workers' event
-loops, unless somebody has set it. Reads only.`,
+      `Shows the load and what it makes of policies with "dynamic: true". Above ${LOAD_LINES.high} windows and the tolerated share of failures grow by one step a minute, below ${LOAD_LINES.low} they go back, never under what the rules say. The load is the mean utilisation of the outcome workers' event loops, unless somebody has set it. Reads only.`,
     )
     .option('--json', 'for programs: one JSON document, times in ms of Redis')
     .action(async ({ json }: { json?: boolean }, command: Command) => {

@@ -33,7 +33,8 @@ function buildProgram(): Command {
   const program = new Command('fuseline')
     .description('Tells a whole fleet which third-party channels are failing, keeps them out, and brings them back.')
     .version(ownVersion(), '--version', 'print the version')
-    .helpOption('-h, --help', 'print this; fuseline <command> --help prints more')
+    .helpOption('-h, --help', 'print this, or behind a command its own help')
+    .helpCommand('help [command]', 'the same')
     .showSuggestionAfterError()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'fuseline: ')) })
     .exitOverride();
@@ -49,6 +50,9 @@ function buildProgram(): Command {
   addReplay(program);
   addConfig(program);
   addKafka(program);
+  program.addHelpText('afterAll', ({ command }) =>
+    command === program ? '' : '\nThe settings are taken here too, such as --redis-url: fuseline --help lists them.',
+  );
   program.addHelpText(
     'after',
     `

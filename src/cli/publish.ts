@@ -37,8 +37,7 @@ export function addPublish(program: Command): void {
   fuseline publish --channel ALIPAY --failure --code TIMEOUT --duration 3s
   echo '{"channel":"ALIPAY","success":false}' | fuseline publish
 
---record keeps what was sent, in a file for fuseline replay: bounded by FUSELINE_RECORD_FILE_MAX_BYTES and FUSELINE_RECORD_FILES. The
-time of each is that of this machine; workers record the log's own (FUSELINE_RECORD_FILE).
+--record keeps what was sent, in a file for fuseline replay: bounded by FUSELINE_RECORD_FILE_MAX_BYTES and FUSELINE_RECORD_FILES. The time of each is that of this machine; workers record the log's own (FUSELINE_RECORD_FILE).
 
 What cannot be read is told with its line number and left out. Exit code 1 if anything was left out or could not be sent.`,
     )

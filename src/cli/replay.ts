@@ -22,21 +22,19 @@ export function addReplay(program: Command): void {
     .command('replay')
     .summary('what rules would have blocked, had they been in force')
     .description(
-      `Judges outcomes of the past by a file of rules, as workers would have: incidents, a timeline per channel, what became of the
-outcomes, and how many failures would not have reached users.
+      `Judges outcomes of the past by a file of rules, as workers would have: incidents, a timeline per channel, what became of the outcomes, and how many failures would not have reached users.
 
   fuseline replay rules.yaml outcomes.ndjson
-  fuseline replay rules.yaml outcomes.ndjson.1 outcomes.ndjson     several files are merged by time
-  zcat old.gz | fuseline replay rules.yaml -                       standard input; files that end with .gz are unpacked
+  fuseline replay rules.yaml outcomes.ndjson.1 outcomes.ndjson
+  tail -n 100000 outcomes.ndjson | fuseline replay rules.yaml -
   fuseline replay rules.yaml --against stricter.yaml outcomes.ndjson
-  fuseline replay rules.yaml --log --from 2h                       what the log still holds, untouched
+  fuseline replay rules.yaml --log --from 2h
 
-A line is one outcome as JSON, as workers keep them (FUSELINE_RECORD_FILE) and fuseline publish --record. Its time is arrivalMs, else
-at; without both it is bad. Bad lines are counted, and the first ones named. Workers cut a Redis stream behind them (FUSELINE_REWIND),
-so --log reaches back as far as recordings do only on Kafka.
+Several files are merged by time, files that end with .gz are unpacked; --log takes what the log still holds, and leaves it as it is.
 
-Every channel is judged as if its mode were on: the question is what the rules would have blocked. --mode as-written takes observe and
-off as they are. Windows begin empty, also with --from. Exit code 1 only if no outcome could be read.`,
+A line is one outcome as JSON, as workers keep them (FUSELINE_RECORD_FILE) and fuseline publish --record. Its time is arrivalMs, else at; without both it is bad. Bad lines are counted, and the first ones named. Workers cut a Redis stream behind them (FUSELINE_REWIND), so --log reaches back as far as recordings do only on Kafka.
+
+Every channel is judged as if its mode were on: the question is what the rules would have blocked. --mode as-written takes observe and off as they are. Windows begin empty, also with --from. Exit code 1 only if no outcome could be read.`,
     )
     .argument('<rules>', 'YAML or JSON')
     .argument('[outcomes...]', 'recordings; - for standard input')
@@ -45,7 +43,7 @@ off as they are. Windows begin empty, also with --from. Exit code 1 only if no o
     .option('--from <time>', 'only what arrived since: 2026-11-29T10:00 (of this machine), …Z, or 2h for two hours ago')
     .option('--to <time>', 'only what arrived before')
     .option('--mode <mode>', 'on or as-written', 'on')
-    .option('--json', 'for programs: one JSON document, times in ms, lengths in ms')
+    .option('--json', 'for programs: one JSON document, times and lengths in ms')
     .action(async (rules: string, outcomes: string[], flags: Flags, command: Command) => {
       await run(rules, outcomes, flags, command);
     });

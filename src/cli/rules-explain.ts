@@ -26,12 +26,13 @@ export function addExplain(rules: Command): void {
     .command('explain')
     .summary('what a channel is judged by, where each value comes from, and what blocks it')
     .description(
-      `Shows the effective policy of a channel under the rules in force, or under a file: each value with the layer it comes from, what
-blocks in words and numbers, and what each kind of outcome counts as.
+      `Shows the effective policy of a channel under the rules in force, or under a file: each value with the layer it comes from, what blocks in words and numbers, and what each kind of outcome counts as.
 
   fuseline rules explain ALIPAY
   fuseline rules explain ALIPAY --file rules.yaml
-  fuseline rules explain ALIPAY --code CARD_DECLINED          what one such outcome would count as`,
+  fuseline rules explain ALIPAY --code CARD_DECLINED
+
+The last one says what such an outcome would count as.`,
     )
     .argument('<channel>')
     .option('--file <rules>', 'YAML or JSON, instead of the rules in force; - for standard input')

@@ -5,7 +5,9 @@ import { note } from './output.js';
 
 /** Adds a flag for every setting, `--redis-url <value>` for `redisUrl`; they may stand before or after the command. */
 export function addSettingFlags(program: Command): void {
-  program.optionsGroup('Settings (flag, else environment, else fuseline.config.yaml, else default):');
+  program.optionsGroup(
+    'Settings (flag, else environment, else fuseline.config.yaml, else default; fuseline config show prints them):',
+  );
   program.option('--config <file>', 'another file than fuseline.config.yaml');
   for (const [name, { about, env }] of Object.entries(DEFINITIONS)) {
     program.option(`--${kebab(name)} <value>`, `${about} [${env}]`);

@@ -14,7 +14,7 @@ export function addStart(program: Command): void {
   recovery   brings channels back when their blocks end
   alerts     tells people
 
-Logs are JSON lines on standard output. Health and metrics are served over HTTP: /healthz, /readyz, /metrics.`,
+Logs are JSON lines on standard output. Health and metrics are served over HTTP: /healthz, /readyz, /metrics, port 9464 (--http-port).`,
     )
     .addArgument(new Argument('[role...]', 'what to run; default: all of them').choices(ROLE_NAMES))
     .action(async (roles: RoleName[], _options, command: Command) => {

@@ -59,7 +59,7 @@ export const DEFINITIONS = {
     env: 'FUSELINE_TRANSPORT',
     schema: z.enum(['redis-stream', 'kafka'], { error: 'must be redis-stream or kafka' }),
     fallback: 'redis-stream',
-    about: 'kind of outcome log',
+    about: 'kind of outcome log: redis-stream or kafka',
   }),
   ...KAFKA_DEFINITIONS,
   rules: define({
@@ -86,7 +86,7 @@ export const DEFINITIONS = {
       error: 'must be trace, debug, info, warn, error, fatal or silent',
     }),
     fallback: 'info',
-    about: 'least severe line that is logged',
+    about: 'least severe line that is logged: trace, debug, info, warn, error, fatal or silent',
   }),
   freshFor: define({
     env: 'FUSELINE_FRESH_FOR',

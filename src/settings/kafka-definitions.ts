@@ -30,7 +30,7 @@ export const KAFKA_DEFINITIONS = {
     env: 'FUSELINE_KAFKA_COMPRESSION',
     schema: z.enum(['none', 'gzip'], { error: 'must be none or gzip' }),
     fallback: 'none',
-    about: 'how our publishers compress; gzip, snappy, lz4 and zstd are read',
+    about: 'how our publishers compress: none or gzip; gzip, snappy, lz4 and zstd are read',
   }),
   kafkaSsl: define({
     env: 'FUSELINE_KAFKA_SSL',
@@ -62,7 +62,7 @@ export const KAFKA_DEFINITIONS = {
       error: 'must be plain, scram-sha-256 or scram-sha-512',
     }),
     fallback: undefined,
-    about: 'how this client tells who it is; default: not at all',
+    about: 'how this client tells who it is: plain, scram-sha-256 or scram-sha-512; default: not at all',
   }),
   kafkaSaslUsername: define({
     env: 'FUSELINE_KAFKA_SASL_USERNAME',
