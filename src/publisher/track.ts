@@ -1,6 +1,9 @@
 import { CLIENT_CANCELLED, TIMEOUT } from '../domain/ignored-codes.js';
 import { DURATION_MAX_MS, type OutcomeInput, RETRY_AFTER_MAX_MS } from '../domain/outcome.js';
 
+/** How a call ended: with a result, or with an error. Both may be asked for, as in `({ result, error }) => …`; one of them is absent. */
+export type CallEnd<Result> = { result: Result; error?: undefined } | { result?: undefined; error: unknown };
+
 export type TrackOptions<Result> = {
   /**
    * Whether a call that came back was good. Required, because many third parties fail with HTTP 200 and a code in the body. Whoever
@@ -9,9 +12,9 @@ export type TrackOptions<Result> = {
    */
   success: (result: Result) => boolean;
   /** The third party's own code. Not asked for aborts and timeouts, which have theirs; default: the error's `code` or name. */
-  code?: (end: { result: Result } | { error: unknown }) => string | undefined;
+  code?: (end: CallEnd<Result>) => string | undefined;
   /** How long the third party asked to wait, in ms, such as the `Retry-After` of a 429. What is no number above 0 says nothing. */
-  retryAfterMs?: (end: { result: Result } | { error: unknown }) => number | undefined;
+  retryAfterMs?: (end: CallEnd<Result>) => number | undefined;
   source?: string;
   /** What `admit` gave for this call: given back when the call is over, however it ended. */
   admission?: { release(isGood?: boolean): void };
