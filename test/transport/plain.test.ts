@@ -84,6 +84,24 @@ describe('the short way from bytes to outcomes', () => {
     );
   });
 
+  it('takes no other field for one it knows, whichever letter differs', () => {
+    const values = { durationMs: 1, retryAfterMs: 1, code: '"A"', at: 1, source: '"s"', agoMs: 1 };
+    for (const [field, value] of Object.entries(values)) {
+      const textWith = (name: string) => `{"channel":"A","success":true,"${name}":${value}}`;
+      expect(plain(textWith(field))).toHaveLength(1);
+      for (let i = 0; i < field.length; i += 1)
+        expect(
+          plain(textWith(`${field.slice(0, i)}x${field.slice(i + 1)}`)),
+          `letter ${i} of ${field}`,
+        ).toBeUndefined();
+    }
+    for (const name of ['channel', 'success'])
+      for (let i = 0; i < name.length; i += 1)
+        expect(
+          plain(`{"channel":"A","success":true}`.replace(name, `${name.slice(0, i)}x${name.slice(i + 1)}`)),
+        ).toBeUndefined();
+  });
+
   it('takes the outcomes of several channels only where they may lie together', () => {
     const text = '[{"channel":"A","success":true},{"channel":"B","success":true}]';
     expect(plain(text)).toHaveLength(2);
