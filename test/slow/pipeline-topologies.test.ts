@@ -1,30 +1,30 @@
 import { expect, it } from 'vitest';
-import { fuselineHere } from '../cli/run.js';
+import { fuseline } from '../cli/run.js';
 import { alertsOf, type Pipeline, seeIncident, startPipeline } from '../process/pipeline.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startSentinel } from '../support/redis-sentinel.js';
 import { until } from '../support/wait.js';
 
-it('the pipeline works with log and queues on servers of their own', async () => {
+it.concurrent('the pipeline works with log and queues on servers of their own', async () => {
   const [log, queue] = await Promise.all([startRedis(), startRedis()]);
   const pipeline = await startPipeline({ redis: sharedRedisUrl(), log: log.url, queue: queue.url });
   await seeIncident(pipeline, 'sms/one');
-}, 60_000);
+}, 120_000);
 
-it('the pipeline works on a cluster of six, by its URL alone', async () => {
+it.concurrent('the pipeline works on a cluster of six, by its URL alone', async () => {
   const { url } = await startCluster();
   const pipeline = await startPipeline({ redis: url });
   await seeIncident(pipeline, '微信支付');
   await seeIncident(pipeline, 'stripe/eu-1');
-  expect(await fuselineHere(['block', 'ALIPAY', '--for', '1h'], pipeline.env)).toMatchObject({ code: 0, err: '' });
-  const status = JSON.parse((await fuselineHere(['status', '--json'], pipeline.env)).out);
+  expect(await fuseline(['block', 'ALIPAY', '--for', '1h'], pipeline.env)).toMatchObject({ code: 0, err: '' });
+  const status = JSON.parse((await fuseline(['status', '--json'], pipeline.env)).out);
   expect(status).toMatchObject({ workers: { outcomes: 1 }, log: { shards: 4, lag: 0 } });
   expect(status.channels[0]).toMatchObject({ channel: 'ALIPAY', blocked: true, byHand: true });
   await until(() => pipeline.reader.isBlocked('ALIPAY'), { what: 'the block by hand' });
-}, 90_000);
+}, 120_000);
 
-it('5.06 the pipeline works behind Sentinel, by its URL alone, and goes on after a failover without a restart', async () => {
+it.concurrent('5.06 the pipeline works behind Sentinel, by its URL alone, and goes on after a failover without a restart', async () => {
   const sentinel = await startSentinel();
   const pipeline = await startPipeline({ redis: sentinel.url });
   await seeIncident(pipeline, 'before');
