@@ -14,7 +14,7 @@ import { openRedisLog } from '../transport/redis-log.js';
 const read = (url: string, prefix: string) => startProcess('test/transport/read.mjs', [url, prefix]);
 const ALL = { timeoutMs: 15_000 };
 
-it('reading goes on within 12 s after a worker was killed, and within 1 s after one was asked to end', async () => {
+it.concurrent('reading goes on within 12 s after a worker was killed, and within 1 s after one was asked to end', async () => {
   const log = await openRedisLog(sharedRedisUrl());
   const one = read(sharedRedisUrl(), log.keys.prefix);
   await one.waitForLine(/owns 4/);
@@ -36,9 +36,9 @@ it('reading goes on within 12 s after a worker was killed, and within 1 s after 
   expect(performance.now() - askedAt).toBeLessThan(1_000);
   expect(await two.exited).toEqual({ code: 0, signal: null });
   await log.close();
-});
+}, 60_000);
 
-it('a worker that was frozen loses its shards to another, and commits nothing over its head', async () => {
+it.concurrent('a worker that was frozen loses its shards to another, and commits nothing over its head', async () => {
   const log = await openRedisLog(sharedRedisUrl());
   const frozen = read(sharedRedisUrl(), log.keys.prefix);
   await frozen.waitForLine(/owns 4/);
@@ -67,7 +67,7 @@ it('a worker that was frozen loses its shards to another, and commits nothing ov
   await log.close();
 }, 90_000);
 
-it('7.10 works on a cluster, with a shard on each node, and goes on when a primary is killed', async () => {
+it.concurrent('7.10 works on a cluster, with a shard on each node, and goes on when a primary is killed', async () => {
   const cluster = await startCluster();
   const log = await openRedisLog(cluster.url);
   const seen = collector();
@@ -124,7 +124,7 @@ it('7.10 works on a cluster, with a shard on each node, and goes on when a prima
   await log.close();
 }, 120_000);
 
-it('goes on behind Sentinel when the primary is killed, and reads the last 30 s again', async () => {
+it.concurrent('goes on behind Sentinel when the primary is killed, and reads the last 30 s again', async () => {
   const sentinel = await startSentinel();
   const log = await openRedisLog(sentinel.url);
   const client = openRedis(sentinel.url, 'publish');
