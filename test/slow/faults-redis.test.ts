@@ -16,7 +16,7 @@ function admin(url: string): RedisClient {
   return client;
 }
 
-it('a worker that was stopped beyond its lease and goes on as a zombie changes nothing', async () => {
+it.concurrent('a worker that was stopped beyond its lease and goes on as a zombie changes nothing', async () => {
   const seed = seedOf('zombie');
   const redis = sharedRedisUrl();
   const fleet = await openFleet({ redis });
@@ -41,9 +41,9 @@ it('a worker that was stopped beyond its lease and goes on as a zombie changes n
   console.info('zombie:', JSON.stringify(verdict));
   expect(verdict.problems).toEqual([]);
   expect(verdict.blocks).toBeGreaterThan(2);
-}, 60_000);
+}, 120_000);
 
-it('forgotten scripts, cut connections, five frozen seconds and a restart from its file, all under load, cost nothing and count nothing twice', async () => {
+it.concurrent('forgotten scripts, cut connections, five frozen seconds and a restart from its file, all under load, cost nothing and count nothing twice', async () => {
   const seed = seedOf('redis');
   const dir = await mkdtemp(join(tmpdir(), 'fuseline-aof-'));
   releaseAtEnd(() => rm(dir, { recursive: true, force: true }));
@@ -74,4 +74,4 @@ it('forgotten scripts, cut connections, five frozen seconds and a restart from i
   console.info('redis:', JSON.stringify(verdict));
   expect(verdict.problems).toEqual([]);
   expect(verdict.blocks).toBeGreaterThan(2);
-}, 60_000);
+}, 120_000);
