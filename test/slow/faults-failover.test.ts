@@ -18,7 +18,7 @@ async function admin(url: string): Promise<RedisClient> {
   return client;
 }
 
-it('a Sentinel failover under load counts nothing twice, and agenda, state, block key and feed agree again', async () => {
+it.concurrent('a Sentinel failover under load counts nothing twice, and agenda, state, block key and feed agree again', async () => {
   const seed = seedOf('sentinel');
   const sentinel = await startSentinel();
   const fleet = await openFleet({ redis: sentinel.url });
@@ -35,9 +35,9 @@ it('a Sentinel failover under load counts nothing twice, and agenda, state, bloc
   console.info('sentinel:', JSON.stringify(verdict));
   expect(verdict.problems).toEqual([]);
   expect(verdict.blocks).toBeGreaterThan(2);
-}, 60_000);
+}, 120_000);
 
-it('a block that was told and then lost with the last writes before a failover is told to end, and all agrees again', async () => {
+it.concurrent('a block that was told and then lost with the last writes before a failover is told to end, and all agrees again', async () => {
   const seed = seedOf('lost writes');
   const [primary, queue] = await Promise.all([startRedis(), startRedis()]);
   const replication = await startTcpProxy({ port: primary.port });
@@ -91,4 +91,4 @@ it('a block that was told and then lost with the last writes before a failover i
   console.info('lost writes:', JSON.stringify(verdict));
   expect(verdict.problems).toEqual([]);
   expect(await replicaAdmin.exists(new Keys(prefix).blocked('past'))).toBe(0);
-}, 60_000);
+}, 120_000);
