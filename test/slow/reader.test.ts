@@ -9,7 +9,7 @@ import { until } from '../support/wait.js';
 
 const HOUR = 3_600_000;
 
-it('reads a cluster: channels on every node, the feed, a foreign key, and a primary that is killed', async () => {
+it.concurrent('reads a cluster: channels on every node, the feed, a foreign key, and a primary that is killed', async () => {
   const cluster = await startCluster();
   const { write, tell, now, reader, client, keys } = await bench(cluster.url);
   const at = await now();
@@ -43,7 +43,7 @@ it('reads a cluster: channels on every node, the feed, a foreign key, and a prim
   });
 }, 90_000);
 
-it('follows a failover behind Sentinel', async () => {
+it.concurrent('follows a failover behind Sentinel', async () => {
   const sentinel = await startSentinel();
   const { write, tell, now, reader } = await bench(sentinel.url);
   const at = await now();
@@ -60,7 +60,7 @@ it('follows a failover behind Sentinel', async () => {
   await until(() => fuse.told.some(({ channel }) => channel === 'b'), { what: 'the feed', timeoutMs: 15_000 });
 }, 90_000);
 
-it('a connection cut off without a word is given up, and the reader goes on over a new one', async () => {
+it.concurrent('a connection cut off without a word is given up, and the reader goes on over a new one', async () => {
   const server = await startRedis();
   const direct = await bench(server.url);
   const proxy = await startTcpProxy({ port: server.port });
