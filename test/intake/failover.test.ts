@@ -83,7 +83,7 @@ const append = (client: RedisClient, keys: Keys, results: string) =>
   client.xadd(keys.outcomes(0), '*', ...entry(results));
 const windowOf = async (client: RedisClient, keys: Keys) => (await client.lrange(keys.channel('C')[0], 0, -1)).join('');
 
-it('a call whose answer a failover lost is not made on the new server, whose fence would cover what that server never saw', async () => {
+it.concurrent('a call whose answer a failover lost is not made on the new server, whose fence would cover what that server never saw', async () => {
   const { replica, line, onPrimary, onReplica, primary } = await startPair();
   const reads = await startTcpProxy({ port: primary.port });
   const calls = await startTcpProxy({ port: primary.port });
@@ -120,7 +120,7 @@ it('a call whose answer a failover lost is not made on the new server, whose fen
   await until(() => windowOf(onReplica, keys), { what: 'the next entry', accept: (all) => all === '001' });
 });
 
-it('what arrives right after a failover of the channels is not recorded before what that server never saw', async () => {
+it.concurrent('what arrives right after a failover of the channels is not recorded before what that server never saw', async () => {
   const { replica, line, onReplica, primary } = await startPair();
   const log = await open(sharedRedisUrl());
   const calls = await startTcpProxy({ port: primary.port });
