@@ -1,14 +1,15 @@
 import { Cluster, Redis } from 'ioredis';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startCluster } from './redis-cluster.js';
 import { startSentinel } from './redis-sentinel.js';
+import { releaseAtEnd } from './releasers.js';
 import { until } from './wait.js';
 
-test('a cluster takes keys on all three primaries, and a replica takes over from a killed one', async () => {
+test.concurrent('a cluster takes keys on all three primaries, and a replica takes over from a killed one', async () => {
   const { nodes } = await startCluster();
   const cluster = new Cluster(nodes, { clusterRetryStrategy: () => 100 });
   cluster.on('error', () => {});
-  onTestFinished(() => cluster.disconnect());
+  releaseAtEnd(async () => cluster.disconnect());
   for (let i = 0; i < 30; i += 1) await cluster.set(`k${i}`, i);
   const primaries = nodes.filter(({ role }) => role === 'primary');
   const sizes = await Promise.all(primaries.map(({ url }) => withClient(url, (client) => client.dbsize())));
@@ -20,12 +21,12 @@ test('a cluster takes keys on all three primaries, and a replica takes over from
   await until(role, { what: 'its replica to take over', accept: (now) => now === 'master', timeoutMs: 20_000 });
 });
 
-test('sentinels lead to the primary, and to the other server after it was killed', async () => {
+test.concurrent('sentinels lead to the primary, and to the other server after it was killed', async () => {
   const { sentinels, name, primary, killPrimary, servers } = await startSentinel();
   expect(await primary()).toBe(servers[0]);
   const redis = new Redis({ sentinels, name });
   redis.on('error', () => {});
-  onTestFinished(() => redis.disconnect());
+  releaseAtEnd(async () => redis.disconnect());
   await redis.set('k', 'v');
   await redis.call('WAIT', 1, 5_000);
   expect(await killPrimary()).toBe(servers[1]);
