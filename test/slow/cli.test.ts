@@ -13,7 +13,7 @@ import { until } from '../support/wait.js';
 
 const rulesOn = { mode: 'on', defaults: { window: 5, successRate: 70, block: '30m', hold: '30m' } };
 
-it('every command says within 5 s that Redis cannot be reached, which one and why, without its password', async () => {
+it.concurrent('every command says within 5 s that Redis cannot be reached, which one and why, without its password', async () => {
   const port = await freePort();
   const env = { FUSELINE_REDIS_URL: `redis://user:secret@127.0.0.1:${port}/3` };
   const commands = [
@@ -28,7 +28,7 @@ it('every command says within 5 s that Redis cannot be reached, which one and wh
   expect(results).toEqual(commands.map(() => ({ code: 1, out: '', err })));
 }, 60_000);
 
-it('blocks although the queues are away, says who is not told yet, and leaves it to the sweep', async () => {
+it.concurrent('blocks although the queues are away, says who is not told yet, and leaves it to the sweep', async () => {
   const { prefix, keys, client, env } = place();
   const reader = createReader({ url: sharedRedisUrl(), prefix, channels: ['A'] });
   releaseAtEnd(() => reader.close());
