@@ -25,7 +25,7 @@ describe('track', () => {
     const call = async () => ({ status: 200, body: { code: 'ACQ.SYSTEM_ERROR' } });
     await track(publish, 'ALIPAY', call, {
       success: ({ body }) => body.code === 'SUCCESS',
-      code: (end) => ('result' in end ? end.result.body.code : undefined),
+      code: ({ result }) => result?.body.code,
     });
     expect(told[0]).toMatchObject({ success: false, code: 'ACQ.SYSTEM_ERROR' });
   });

@@ -106,6 +106,29 @@ describe('README', () => {
     },
   );
 
+  it('its examples in TypeScript pass a strict compiler', async () => {
+    const declared = `declare const order: { id: number };
+declare function payWithAlipay(order: unknown, signal?: AbortSignal): Promise<{ code: string }>;\n`;
+    const files = scripts.map((_, i) => join(folder, `typed-${i + 1}.mts`));
+    for (const [i, { code }] of scripts.entries()) await writeFile(files[i]!, declared + code);
+    const types = ['--types', 'node', '--typeRoots', join(process.cwd(), 'node_modules', '@types')];
+    const strict = [
+      '--ignoreConfig',
+      '--noEmit',
+      '--skipLibCheck',
+      '--strict',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2022',
+      ...types,
+      ...files,
+    ];
+    const compiler = join('node_modules', 'typescript', 'bin', 'tsc');
+    const { stdout } = await run(process.execPath, [compiler, ...strict]).catch(({ stdout }) => ({ stdout }));
+    expect(stdout).toBe('');
+  }, 30_000);
+
   it('the rules in it are valid, and judged as they say', () => {
     for (const { code } of blocks.filter(({ language }) => language === 'yaml')) {
       const parsed = parseRules(code);
