@@ -34,7 +34,7 @@ function buildProgram(): Command {
     .description('Tells a whole fleet which third-party channels are failing, keeps them out, and brings them back.')
     .version(ownVersion(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this, or behind a command its own help')
-    .helpCommand('help [command]', 'the same')
+    .helpCommand('help [command]', 'print the help of a command')
     .showSuggestionAfterError()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'fuseline: ')) })
     .exitOverride();
