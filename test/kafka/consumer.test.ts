@@ -1,7 +1,8 @@
 import kafkajs from 'kafkajs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
+import { it } from '../support/at-the-same-time.js';
 import { plainKafka, sharedKafka } from '../support/kafka.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';
@@ -33,7 +34,7 @@ async function send(log: KafkaLog, from: number, to: number, channels: readonly 
 const admin = <T>({ brokers }: KafkaLog, use: Parameters<typeof withAdmin<T>>[1]) =>
   withAdmin({ brokers: brokers.split(',') }, use);
 
-describe('windows equal what was sent, each outcome once and in order,', () => {
+describe.concurrent('windows equal what was sent, each outcome once and in order,', () => {
   it('4.01 when a second consumer joins in the middle, then a third, then only one is left', async () => {
     const log = await open({ partitions: 6 });
     const judges = await judgesOf(log);
@@ -139,7 +140,7 @@ async function recreate(log: KafkaLog): Promise<void> {
   });
 }
 
-describe('a consumer', () => {
+describe.concurrent('a consumer', () => {
   it('that kafkajs gives up for good is replaced, until it may join', async () => {
     const log = await open({ partitions: 1 });
     await send(log, 0, 5, ['A']);
@@ -192,13 +193,13 @@ describe('a consumer', () => {
     });
     const slow = CHANNELS.find((channel) => log.partitionOf(channel) === 0)!;
     const other = CHANNELS.find((channel) => log.partitionOf(channel) === 1)!;
-    const judge = judges.start({}, (handler) => async (batch, signal) => {
+    const judge = judges.start({ sessionMs: 6_000 }, (handler) => async (batch, signal) => {
       if (batch.partition.split('/')[2] === '0') await gate;
       await handler(batch, signal);
     });
     await send(log, 0, 5, [slow]);
     const began = performance.now();
-    for (let n = 0; performance.now() - began < 13_000; n += 5) {
+    for (let n = 0; performance.now() - began < 9_000; n += 5) {
       await send(log, n, n + 5, [other]);
       await until(async () => (await judges.window(other)) === text(pattern(0, n + 5)), {
         what: 'the other partition',
