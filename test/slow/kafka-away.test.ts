@@ -52,7 +52,7 @@ it('a consumer that is connected, and to which entries wait, but that reads none
   const log = await open(1);
   const judges = await judgesOf(log);
   const stallMs = 2_000;
-  const judge = judges.start({ stallMs });
+  const judge = judges.start({ stallMs, sessionMs: 6_000 });
   await send(log, 0, 5);
   await judges.untilWindows(['A'], pattern(0, 5), [judge]);
   releaseAtEnd(async () => proxy.heal());

@@ -1,9 +1,10 @@
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
 import { fuseline } from '../cli/run.js';
 import { seeIncident, startPipeline } from '../process/pipeline.js';
 import { get, metric, startWorker, untilReady } from '../process/workers.js';
+import { it } from '../support/at-the-same-time.js';
 import { sharedKafka, uniqueTopic } from '../support/kafka.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
