@@ -52,7 +52,7 @@ export type Fuseline<Channel extends string = string> = Pick<
   };
 
 /**
- * Opens a publisher and a reader on one Redis. Resolves as soon as the reader knows the state of the fleet, or after about a second if
+ * Opens a publisher and a reader on one Redis. Resolves as soon as the reader knows the state of the fleet, or after about two seconds if
  * Redis is away: it then starts open (nothing is blocked), says so through `logger`, and heals alone.
  *
  * @throws {SettingsError} a setting that cannot be used; the message names each

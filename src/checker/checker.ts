@@ -26,8 +26,9 @@ export type CheckerOptions = {
   readonly prefix?: string;
   /** Default: the rules in `fuseline:config`, followed here. Yours are not closed here. */
   readonly rules?: LiveRules;
-  /** How long `record` waits for Redis before it answers from memory. */
+  /** How long `record` waits for Redis before it answers from memory; default 1,000. */
   readonly deadlineMs?: number;
+  /** Outcomes older than this are dropped; default 300,000, as in the workers. */
   readonly freshForMs?: number;
   readonly log?: Log;
   readonly count?: Count;

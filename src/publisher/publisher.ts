@@ -21,11 +21,11 @@ export type PublisherSettings = {
   batchMs?: number;
   /** The same for good outcomes, which nobody waits for; default 25 ms. Never less than `batchMs`. */
   quietBatchMs?: number;
-  /** Most outcomes in one send. */
+  /** Most outcomes in one send; default 500. */
   batchSize?: number;
-  /** Most outcomes that wait, those being sent included. */
+  /** Most outcomes that wait, those being sent included; default 100,000. */
   maxBuffered?: number;
-  /** Most memory that they take, in bytes (estimated). */
+  /** Most memory that they take, in bytes (estimated); default 16 MiB. */
   maxBufferedBytes?: number;
   /** For outcomes that name no source of their own: host and service. */
   source?: string;

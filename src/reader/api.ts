@@ -15,11 +15,11 @@ export type ReaderOptions = {
   /** Channels to look at from the start, as if they had been asked about. */
   readonly channels?: readonly string[];
   readonly logger?: ReaderLogger;
-  /** After how long `ready` gives up and the reader starts open. */
+  /** After how long `ready` gives up and the reader starts open; default 1,000. */
   readonly readyWithinMs?: number;
-  /** Between two snapshots, give or take a fifth. */
+  /** Between two snapshots, give or take a fifth; default 2,000. */
   readonly resyncMs?: number;
-  /** Most channels asked about that are remembered; past it the least recently asked one is forgotten. */
+  /** Most channels asked about that are remembered (default 10,000); past it the least recently asked one is forgotten. */
   readonly askedMost?: number;
 };
 
