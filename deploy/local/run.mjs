@@ -35,10 +35,14 @@ const commands = {
     [process.execPath, tsc, '-p', 'tsconfig.json'],
     [process.execPath, 'deploy/local/demo.mjs', ...args],
   ],
-  test: (args) => [
-    ['npm', 'run', '--silent', 'check'],
-    [process.execPath, vitest, 'run', ...args],
-  ],
+  test: (args) => {
+    // All tests, those of other languages among them.
+    if (args.every((arg) => arg.startsWith('-'))) process.env.FUSELINE_FETCH_AHEAD = '1';
+    return [
+      ['npm', 'run', '--silent', 'check'],
+      [process.execPath, vitest, 'run', ...args],
+    ];
+  },
   quick: (args) => {
     process.env.FUSELINE_PROPERTY_RUNS ??= '50';
     process.env.FUSELINE_REPLAY_RUNS ??= '500';

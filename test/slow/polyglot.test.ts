@@ -7,22 +7,14 @@ import { registerCodecs } from '../../src/transport/kafka/codecs.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
 import { createKafkaWriter } from '../../src/transport/kafka/writer.js';
 import { rulesFile, startRoles, untilReady, type Worker } from '../process/workers.js';
+import { fromDesk } from '../support/desk.js';
 import { filesUnder } from '../support/files.js';
 import { plainKafka, sharedKafka, uniqueTopic } from '../support/kafka.js';
-import {
-  type Ended,
-  type Missing,
-  type Program,
-  prepareGo,
-  prepareJava,
-  preparePython,
-  runToEnd,
-} from '../support/languages.js';
+import { type Ended, LANGUAGES, type Language, type Missing, type Program, runToEnd } from '../support/languages.js';
 import { sharedRedisUrl, uniquePrefix } from '../support/redis.js';
 import { until } from '../support/wait.js';
 
-const LANGUAGES = { Java: prepareJava, Python: preparePython, Go: prepareGo };
-type Language = keyof typeof LANGUAGES;
+const ALL = Object.keys(LANGUAGES) as Language[];
 
 /** Another partitioner would put all of them where ours puts them once in 12 ** 8 runs. */
 const PARTITIONS = 12;
@@ -59,7 +51,7 @@ describe('examples in other languages, on a real broker and a real Redis', () =>
     admin = kafka.admin();
     await admin.connect();
     await createTopics(admin, { topic, partitions: PARTITIONS, replicas: 1, retentionMs: 3_600_000 });
-    for (const name of Object.keys(LANGUAGES) as Language[]) programs.set(name, await LANGUAGES[name]());
+    for (const name of ALL) programs.set(name, await fromDesk(name));
 
     worker = startRoles(['outcomes'], env);
     await untilReady(worker);
@@ -102,7 +94,7 @@ describe('examples in other languages, on a real broker and a real Redis', () =>
     return (await until(ours, { what: `our outcome of ${channel}` })).partition;
   }
 
-  it.for(Object.keys(LANGUAGES) as Language[])(
+  it.for(ALL)(
     'each channel that %s publishes lies in the partition where ours puts it',
     { timeout: 30_000 },
     async (language, context) => {
@@ -118,7 +110,7 @@ describe('examples in other languages, on a real broker and a real Redis', () =>
     },
   );
 
-  it.for(Object.keys(LANGUAGES) as Language[])(
+  it.for(ALL)(
     'failures that %s publishes block the channel, and it is told so when it asks',
     { timeout: 60_000 },
     async (language, context) => {

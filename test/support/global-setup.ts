@@ -1,18 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
 import { openKafka } from '../../deploy/local/kafka.mjs';
 import { findRedisServer, startRedis } from '../../deploy/local/redis-server.mjs';
+import { openDesk } from './desk.js';
+import { LANGUAGES } from './languages.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** The one server that ordinary tests share, each under a prefix of its own. */
     redisUrl: string;
-    /** Asked for the brokers that tests share: they are started when the first test asks. */
-    kafkaDesk: string;
   }
 }
 
@@ -25,32 +23,43 @@ export default async function setup(project: TestProject): Promise<() => Promise
   process.env.FUSELINE_REDIS_SERVER = (await findRedisServer()).command;
   const redis = await startRedis();
   project.provide('redisUrl', redis.url);
-  const kafka = await openKafkaDesk();
-  project.provide('kafkaDesk', kafka.url);
+  const { makers, stopKafka } = prepareDear({ ahead: process.env.FUSELINE_FETCH_AHEAD === '1' });
+  const desk = await openDesk(makers);
+  project.provide('desk', desk.url);
   return async () => {
-    await Promise.all([kafka.close(), redis.stop()]);
+    desk.close();
+    await Promise.all([stopKafka(), redis.stop()]);
   };
 }
 
-/** Most runs need no Kafka, and test files are processes of their own: so the first one that needs it asks here, others get the same. */
-async function openKafkaDesk(): Promise<{ url: string; close: () => Promise<void> }> {
+/**
+ * Brokers, and programs in other languages. Most runs need none of it, so that it is made when a test asks. A run of all tests fetches
+ * and builds `ahead`, while other tests wait for something.
+ */
+function prepareDear({ ahead }: { ahead: boolean }) {
+  const { Java, ...others } = Object.fromEntries(
+    Object.entries(LANGUAGES).map(([name, prepare]) => [name, onlyOnce<unknown>(prepare)]),
+  );
+  const fetching = ahead ? Java!().catch(() => {}) : undefined;
+  void fetching?.then(async () => {
+    for (const prepare of Object.values(others)) await prepare().catch(() => {});
+  });
   let opened: ReturnType<typeof openKafka> | undefined;
-  const server = createServer(async (_request, response) => {
-    opened ??= openKafka();
-    const answer = await opened.then(
-      ({ brokers }) => ({ brokers }),
-      (error: Error) => ({ error: error.message }),
-    );
-    response.end(JSON.stringify(answer));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await opened?.then(({ stop }) => stop()).catch(() => {});
-    },
+  const kafka = onlyOnce(async () => {
+    // The broker lies where Java's packages do: nobody fetches them twice.
+    await fetching;
+    opened = openKafka();
+    return (await opened).brokers;
+  });
+  const stopKafka = async () => opened?.then(({ stop }) => stop()).catch(() => {});
+  return { makers: { kafka, Java: Java!, ...others }, stopKafka };
+}
+
+function onlyOnce<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make();
+    return made;
   };
 }
 

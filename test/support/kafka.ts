@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import kafkajs, { type Kafka } from 'kafkajs';
-import { inject } from 'vitest';
 import { startKafka as start } from '../../deploy/local/kafka.mjs';
+import { fromDesk } from './desk.js';
 import { releaseAtEnd } from './releasers.js';
 
 /** `brokers` as `FUSELINE_KAFKA_BROKERS` wants them; `pid` is for signals; `stop` may be called twice. */
@@ -12,10 +12,7 @@ export type KafkaBroker = Awaited<ReturnType<typeof start>>;
  * groups of your own ({@link uniqueTopic}).
  */
 export async function sharedKafka(): Promise<string> {
-  const answer = await fetch(inject('kafkaDesk'));
-  const { brokers, error } = (await answer.json()) as { brokers?: string; error?: string };
-  if (brokers === undefined) throw new Error(error);
-  return brokers;
+  return fromDesk<string>('kafka');
 }
 
 export function uniqueTopic(): string {
