@@ -20,8 +20,11 @@ export type Pipeline = {
 /** Where Redis and, perhaps, Kafka are: the only settings that differ from one deployment to another. */
 export type Urls = { redis: string; log?: string; queue?: string; kafka?: { brokers: string; topic: string } };
 
+/** Of tests at the same time: blocks of two seconds are told late while a dozen processes start, so that no story begins before they have. */
+const starts: Promise<unknown>[] = [];
+
 /** Three worker processes, a service that publishes, another that reads, and somebody who is told. */
-export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<Pipeline> {
+export async function startPipeline(urls: Urls, { block = '2s', hold = '2s' } = {}): Promise<Pipeline> {
   const receiver = await startHttpReceiver();
   const prefix = uniquePrefix();
   const env: Env = {
@@ -41,7 +44,7 @@ export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<P
     FUSELINE_RULES: await rulesFile({
       version: 1,
       mode: 'on',
-      defaults: { window: 5, successRate: 70, block: '2s', hold },
+      defaults: { window: 5, successRate: 70, block, hold },
       receivers: { ops: { type: 'webhook', url: `${receiver.url}/hook` } },
       routes: [{ to: ['ops'] }],
     }),
@@ -61,7 +64,10 @@ export async function startPipeline(urls: Urls, { hold = '2s' } = {}): Promise<P
   releaseAtEnd(() => reader.close());
   const blocked = new Set<string>();
   reader.on('transition', ({ kind, channel }) => void (kind === 'blocked' && blocked.add(channel)));
-  await Promise.all(Object.values(workers).map(untilReady));
+  const ready = Promise.all(Object.values(workers).map(untilReady));
+  starts.push(ready);
+  await ready;
+  await Promise.allSettled(starts);
   return {
     env,
     workers,

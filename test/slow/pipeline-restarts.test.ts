@@ -75,7 +75,7 @@ it.concurrent(
 
 it.concurrent('5.06 goes on within 30 s when Redis comes back after 10 s, without a restart of any process', async () => {
   const proxy = await startTcpProxy({ port: Number(new URL(sharedRedisUrl()).port) });
-  const pipeline = await startPipeline({ redis: proxy.url });
+  const pipeline = await startPipeline({ redis: proxy.url }, { block: '5s' });
   await seeIncident(pipeline, 'before');
   await proxy.refuse();
   await sleep(10_000);

@@ -6,15 +6,18 @@ import { startCluster } from '../support/redis-cluster.js';
 import { startSentinel } from '../support/redis-sentinel.js';
 import { until } from '../support/wait.js';
 
+/** Whatever else is at work, a block is told before it ends: told later, its end alone would be. */
+const SLOWER = { block: '5s' };
+
 it.concurrent('the pipeline works with log and queues on servers of their own', async () => {
   const [log, queue] = await Promise.all([startRedis(), startRedis()]);
-  const pipeline = await startPipeline({ redis: sharedRedisUrl(), log: log.url, queue: queue.url });
+  const pipeline = await startPipeline({ redis: sharedRedisUrl(), log: log.url, queue: queue.url }, SLOWER);
   await seeIncident(pipeline, 'sms/one');
 }, 120_000);
 
 it.concurrent('the pipeline works on a cluster of six, by its URL alone', async () => {
   const { url } = await startCluster();
-  const pipeline = await startPipeline({ redis: url });
+  const pipeline = await startPipeline({ redis: url }, SLOWER);
   await seeIncident(pipeline, '微信支付');
   await seeIncident(pipeline, 'stripe/eu-1');
   expect(await fuseline(['block', 'ALIPAY', '--for', '1h'], pipeline.env)).toMatchObject({ code: 0, err: '' });
@@ -26,7 +29,7 @@ it.concurrent('the pipeline works on a cluster of six, by its URL alone', async 
 
 it.concurrent('5.06 the pipeline works behind Sentinel, by its URL alone, and goes on after a failover without a restart', async () => {
   const sentinel = await startSentinel();
-  const pipeline = await startPipeline({ redis: sentinel.url });
+  const pipeline = await startPipeline({ redis: sentinel.url }, SLOWER);
   await seeIncident(pipeline, 'before');
   await sentinel.killPrimary();
   await publishUntilBlocked(pipeline, 'after');
