@@ -6,7 +6,7 @@ import { decodeRecord } from './decode.js';
 import { KnownLog } from './known-log.js';
 import { unlessAborted } from './unless-aborted.js';
 
-/** Records handed over together: a fetch holds up to 10,000, and all that is made of them would wait in memory for the last answer. */
+/** Records handed over together: a fetch holds up to 20,000, and all that is made of them would wait in memory for the last answer. */
 const AT_ONCE = 2_000;
 const SAVE_EVERY_MS = 1_000;
 
