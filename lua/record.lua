@@ -215,6 +215,7 @@ else
   end
 
   if count.duplicate < #results then
+    if not also.maxRun then fence:forgetRun() end
     channel.window, channel.fence, channel.evidence = window, fence, evidence
     verdict = verdict or { recorded = window:recorded(), succeeded = window:recorded() - badIn(window) }
     crowded = window.crowded or 0

@@ -92,7 +92,8 @@ local function claim(s)
   if epoch < s.told and not (ASIDE and s.kind == 'held') then return 'older', 0 end
   if epoch < s.offered or (ASIDE and epoch < s.mine.offered) then return 'superseded', 0 end
   if not expected(s) then return 'unprompted', 0 end
-  if s.busy > now and s.run ~= run then return 'wait', s.busy - now end
+  -- It may be through long before its time is up.
+  if s.busy > now and s.run ~= run then return 'wait', math.min(s.busy - now, 200) end
   -- The end of a block and the end of its watch may be found together (everything was down): they are told in this order, both.
   if kind == 'held' and s.offered > s.told and s.offered < epoch then return 'wait', 200 end
   local wait = tonumber(redis.call('HGET', KEYS[1], '@wait') or '') or 0

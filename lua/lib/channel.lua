@@ -13,6 +13,8 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 -- When the block key ends: -2 there is none, -1 it has no end.
 local keyEnds = redis.call('PEXPIRETIME', KEYS[2])
+-- Later than a date can be in most languages (8.64e15 ms): somebody's nanoseconds.
+if keyEnds > 8.64e15 then keyEnds = -1 end
 
 -- The window, of whichever kind.
 local function dropWindow()

@@ -51,7 +51,12 @@ local function due()
     elseif deleted and not (real.state == 'half-open' and real.ends ~= -1 and real.ends <= now) then
       close(real, now, 'deleted')
     end
-    if real.state == 'half-open' and real.ends ~= -1 and real.ends <= now then endTrial() end
+    if real.state == 'half-open' and policy.also.manual then
+      -- New rules: from now on a person decides.
+      open(real, now, 'awaits-release')
+    elseif real.state == 'half-open' and real.ends ~= -1 and real.ends <= now then
+      endTrial()
+    end
     if real.state == 'closed' and real.hold > 0 and real.hold <= now then held(real) end
   end
   if shadow.state == 'open' and shadow.ends <= now then close(shadow, shadow.ends, 'expired') end

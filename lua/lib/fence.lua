@@ -18,7 +18,7 @@ local function after(x, y)
 end
 
 local function loadFence(partition)
-  local f = setmetatable({ partition = partition, by = '', at = 0, run = 0, runSince = 0, suspected = 0, size = 0, old = {} }, fence)
+  local f = setmetatable({ partition = partition, by = '', at = 0, run = 0, runSince = 0, ran = 0, suspected = 0, size = 0, old = {} }, fence)
   local all = redis.call('HGETALL', KEYS[4])
   for i = 1, #all, 2 do
     local name, value = all[i], all[i + 1]
@@ -29,6 +29,7 @@ local function loadFence(partition)
     elseif name == '@run' then
       local run, since = string.match(value, '^(%d+)|(%d+)$')
       f.run, f.runSince = tonumber(run) or 0, tonumber(since) or 0
+      f.ran = f.run
     elseif name == '@suspected' then
       f.suspected = tonumber(value) or 0
     else
@@ -66,6 +67,11 @@ end
 function fence:count(failed)
   self.run = failed and self.run + 1 or 0
   self.counts = true
+end
+
+-- The rules do not ask for them now: if they do so again, what was counted before is no run any more.
+function fence:forgetRun()
+  if self.ran > 0 then self.run, self.counts = 0, true end
 end
 
 function fence:suspects()

@@ -43,29 +43,39 @@ local function remember(ends)
   channel.last = math.max(channel.last, ends == -1 and now or ends)
 end
 
--- Incidents are measured from their first block to the last that failures gave rise to. The blocks themselves are no part of it, or each
--- would make the next one longer, however the channel does.
+-- How long outages are known to have lasted: from the first block to the last that failures gave rise to. Neither the blocks themselves nor
+-- time in use are part of it, or each would make the next one longer, however the channel does.
 local PAST_KEPT, PAST_LEAST = 10, 3
 
-local function measure(lane, at, relapse, judged)
-  if not relapse then lane.badFrom = policy.also.timesMean and judged and at or 0 end
-  if judged or not relapse then lane.badTo = at end
+-- What was learned in mode `observe` holds until the channel has an outage of its own.
+local function pastOf(lane)
+  return lane == real and lane.past == '' and shadow.past or lane.past
 end
 
--- The incident is over.
+-- The outage is over, or out of our sight.
 local function measured(lane)
   if lane.badFrom == 0 then return end
   local kept = {}
-  for each in string.gmatch(lane.past, '%d+') do kept[#kept + 1] = each end
+  for each in string.gmatch(pastOf(lane), '%d+') do kept[#kept + 1] = each end
   kept[#kept + 1] = int(lane.badTo - lane.badFrom)
   lane.past = table.concat(kept, ' ', math.max(1, #kept - PAST_KEPT + 1))
   lane.badFrom = 0
 end
 
+-- A block begins. After longer in use than a block lasts it is another outage.
+local function measure(lane, at, relapse, judged)
+  local inUse = lane.state == 'closed' and at - lane.since or 0
+  if not (relapse and judged and lane.badFrom > 0 and inUse <= policy.blockFor) then
+    measured(lane)
+    lane.badFrom = policy.also.timesMean and judged and at or 0
+  end
+  lane.badTo = at
+end
+
 -- Length of the first block of an incident.
 local function firstLength(lane)
   local sum, n = 0, 0
-  for each in string.gmatch(lane.past, '%d+') do sum, n = sum + tonumber(each), n + 1 end
+  for each in string.gmatch(pastOf(lane), '%d+') do sum, n = sum + tonumber(each), n + 1 end
   if not policy.also.timesMean or n < PAST_LEAST then return policy.blockFor end
   return math.max(policy.also.blockMin, policy.also.timesMean * sum / n)
 end
@@ -93,9 +103,9 @@ local function open(lane, at, reason, ends, extra, hand, adopted)
   local epoch = stamp(lane, reason, hand)
   lane.trips = relapse and lane.trips + 1 or 1
   if not relapse then lane.incident = int(epoch) end
+  -- Only a verdict comes with facts: people and other programs prove nothing. A trial that had too few outcomes says neither.
+  if extra or hand or adopted or not relapse then measure(lane, at, relapse, extra ~= nil) end
   lane.block, lane.blockedAt, lane.state, lane.since, lane.hold = epoch, at, 'open', at, 0
-  -- Only a verdict comes with facts: people and other programs prove nothing, nor does a trial that had too few outcomes.
-  measure(lane, at, relapse, extra ~= nil)
   lane.ends = ends or at + blockLength(lane)
   remember(lane.ends)
   if lane == shadow then
@@ -209,6 +219,7 @@ end
 -- The end of a block was moved, by hand or by another program.
 local function moveEnd(ends, reason, hand)
   local before = real.ends
+  measured(real)
   real.ends = ends
   if hand then real.reason, real.actor, real.note = reason, hand.actor, hand.note end
   remember(ends)

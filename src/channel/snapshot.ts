@@ -9,6 +9,9 @@ const CHUNK = 500;
 /** Far above `maxChannels`: a foreign hand that fills the agenda must not fill every reader's memory. */
 const AGENDA_MOST = 20_000;
 
+/** Latest moment that a `Date` holds. A key that expires later has no end, as `lua/lib/channel.lua` sees it too. */
+const DATE_MOST_MS = 8.64e15;
+
 const int = z.coerce.number().int();
 
 /** The hash `channel_state:{C}`, as readers see it. Times are Redis ms; `until` -1: a block without end, 0: none. */
@@ -163,7 +166,8 @@ async function runOne(client: RedisClient, [name, ...args]: Command): Promise<An
 }
 
 function decode(channel: string, [fields, value, expiry]: Answer[]): ChannelRead {
-  const endsAt = Number(answered(expiry!));
+  const expiresAt = Number(answered(expiry!));
+  const endsAt = expiresAt > DATE_MOST_MS ? -1 : expiresAt;
   // The contract is EXISTS, so a key that exists keeps out whatever its type; PEXPIRETIME answers -2 where there is none.
   const blockKey = endsAt === -2 ? undefined : { value: String(answered(value!) ?? ''), endsAt };
   const fault = [fields, value].find((answer) => answer![0] !== null)?.[0]?.message;

@@ -2,7 +2,7 @@ import { type ChannelBatch, NOTHING_RECORDED, type RecordResult } from './batch.
 import { judge, type Memory, newMemory } from './judgement.js';
 import { type Hand, PAUSED } from './lane.js';
 import { Lanes } from './lanes.js';
-import { blockMs, type Policy } from './policy.js';
+import type { Policy } from './policy.js';
 import type { State, Transition } from './transition.js';
 import { storeWindow } from './window/load.js';
 import type { StoredWindow } from './window/window.js';
@@ -68,7 +68,7 @@ export class ChannelModel {
     }
     const chosen = forMs === -1 ? -1 : forMs > 0 ? now + forMs : undefined;
     if (lanes.real.state === 'open') {
-      const ends = chosen ?? now + blockMs(policy.block, lanes.real, lanes.epoch);
+      const ends = chosen ?? now + lanes.blockMs(policy, lanes.real);
       lanes.moveEnd(policy, now, ends, 'manual', hand);
     } else lanes.open(policy, lanes.real, now, 'manual', { ends: chosen, hand });
     lanes.stamp(now);

@@ -99,7 +99,7 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
     }
     window.push(call, ends);
     const failed = isBad(policy, call);
-    fence.run = failed ? fence.run + 1 : 0;
+    fence.run = failed && policy.maxConsecutiveFailures !== undefined ? fence.run + 1 : 0;
     const reason = call === '1' ? undefined : whyBlocked(policy, window, fence.run);
     if (reason !== undefined && trip(bench, reason, window)) {
       verdict = { recorded: window.recorded, succeeded: window.recorded - badIn(policy, window) };
@@ -138,6 +138,8 @@ export function judge(bench: Bench, batch: ChannelBatch, result: Tally): void {
     if (last === undefined || isAfter(position, last)) last = position;
   }
   if (result.duplicate === batch.results.length || last === undefined) return;
+  // The rules do not ask for them now: if they do so again, what was counted before is no run any more.
+  if (policy.maxConsecutiveFailures === undefined) fence.run = 0;
   const atEnd = { recorded: window.recorded, succeeded: window.recorded - badIn(policy, window) };
   Object.assign(result, verdict ?? atEnd, { crowded: crowdedIn(window) - crowdedBefore });
   fence.positions.set(batch.partition, { position: last, written: now });

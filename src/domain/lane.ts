@@ -72,18 +72,30 @@ export function isOver(lane: Lane, now: number): boolean {
 }
 
 /**
- * Incidents are measured from their first block to the last that failures gave rise to. The blocks themselves are no part of it, or each
- * would make the next one longer, however the channel does.
+ * How long outages are known to have lasted: from the first block to the last that failures gave rise to. Neither the blocks themselves nor
+ * time in use are part of it, or each would make the next one longer, however the channel does. To be called as a block begins; after longer
+ * in use than a block lasts it is another outage.
+ *
+ * @param past of the lane, or what stands for it
  */
-export function measure({ block }: Policy, lane: Lane, now: number, isRelapse: boolean, isJudged: boolean): void {
-  if (!isRelapse) lane.badFrom = block.ofPast !== undefined && isJudged ? now : 0;
-  if (isJudged || !isRelapse) lane.badTo = now;
+export function measure(
+  { block }: Policy,
+  lane: Lane,
+  past: readonly number[],
+  { now, isRelapse, isJudged }: { readonly now: number; readonly isRelapse: boolean; readonly isJudged: boolean },
+): void {
+  const inUse = lane.state === 'closed' ? now - lane.since : 0;
+  if (!(isRelapse && isJudged && lane.badFrom > 0 && inUse <= block.forMs)) {
+    endMeasure(lane, past);
+    lane.badFrom = block.ofPast !== undefined && isJudged ? now : 0;
+  }
+  lane.badTo = now;
 }
 
-/** The incident is over. */
-export function endMeasure(lane: Lane): void {
+/** The outage is over, or out of our sight. */
+export function endMeasure(lane: Lane, past: readonly number[]): void {
   if (lane.badFrom === 0) return;
-  lane.past = [...lane.past, lane.badTo - lane.badFrom].slice(-PAST_KEPT);
+  lane.past = [...past, lane.badTo - lane.badFrom].slice(-PAST_KEPT);
   lane.badFrom = 0;
 }
 

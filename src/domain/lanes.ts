@@ -29,7 +29,10 @@ export class Lanes extends LaneState {
     if (isHeld(real, now)) this.#held(real, now);
     if (this.isForcing && this.forced <= now) this.endForce(now, this.forced, 'expired');
     if (real.state === 'open' && isOver(real, now)) this.#endBlock(policy, now);
-    if (real.state === 'half-open' && isOver(real, now)) {
+    if (real.state === 'half-open' && policy.isReleasedByHand) {
+      // New rules: from now on a person decides.
+      this.open(policy, real, now, 'awaits-release', {});
+    } else if (real.state === 'half-open' && isOver(real, now)) {
       // What begins as of now, not of its own time, cannot be due again at once.
       if (policy.halfOpen?.reopens) this.open(policy, real, now, 'half-open-timeout', {});
       else this.close(policy, real, now, real.ends, 'half-open-timeout');
@@ -44,7 +47,7 @@ export class Lanes extends LaneState {
     const isPause = real.reason === PAUSED;
     if (policy.isReleasedByHand && !isPause) {
       // Nobody has released it yet: it goes on, and people are reminded.
-      this.moveEnd(policy, now, now + blockMs(policy.block, real, this.epoch), 'awaits-release');
+      this.moveEnd(policy, now, now + this.blockMs(policy, real), 'awaits-release');
     } else if (policy.halfOpen !== undefined && !isPause) this.#tryAgain(policy, policy.halfOpen.waitMs, now);
     else this.close(policy, real, now, real.ends, 'expired');
   }
@@ -109,11 +112,14 @@ export class Lanes extends LaneState {
     const from = lane.state;
     this.next(now);
     const trips = relapse ? lane.trips + 1 : 1;
-    // Only a verdict comes with facts.
-    measure(policy, lane, now, relapse, how.decision !== undefined);
-    const ends = how.ends ?? now + blockMs(policy.block, { trips, past: lane.past }, this.epoch);
+    // Only a verdict comes with facts: people prove nothing. A trial that had too few outcomes says neither.
+    const isJudged = how.decision !== undefined;
+    if (isJudged || how.hand || !relapse)
+      measure(policy, lane, this.#pastOf(lane), { now, isRelapse: relapse, isJudged });
+    lane.trips = trips;
+    const ends = how.ends ?? now + this.blockMs(policy, lane);
     const begun = { block: this.epoch, blockedAt: now, since: now };
-    Object.assign(lane, { reason, trips, ...begun, state: 'open', hold: 0, ends });
+    Object.assign(lane, { reason, ...begun, state: 'open', hold: 0, ends });
     if (!relapse) lane.incident = String(this.epoch);
     this.clear(policy, lane);
     this.remember(ends, now);
@@ -153,7 +159,7 @@ export class Lanes extends LaneState {
     Object.assign(lane, { reason: told, state: 'closed', since: at, ends: 0 });
     if (!isPause) {
       lane.hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
-      if (lane.hold === 0) endMeasure(lane);
+      if (lane.hold === 0) endMeasure(lane, this.#pastOf(lane));
     }
     this.clear(policy, lane);
     if (!lane.shadow) {
@@ -168,6 +174,7 @@ export class Lanes extends LaneState {
   moveEnd(policy: Policy, now: number, ends: number, reason: string, hand?: Hand): void {
     const { real } = this;
     const before = real.ends;
+    endMeasure(real, this.#pastOf(real));
     real.ends = ends;
     if (hand) real.reason = reason;
     this.keyEnds = keyEnd(policy, ends);
@@ -182,10 +189,20 @@ export class Lanes extends LaneState {
   #held(lane: Lane, now: number): void {
     const at = lane.hold;
     Object.assign(lane, { hold: 0, reason: 'held' });
-    endMeasure(lane);
+    endMeasure(lane, this.#pastOf(lane));
     this.next(now);
     if (!lane.shadow) this.push('held', lane, 'closed', at, 0, {});
     this.stamp(now);
+  }
+
+  /** Length of a block that begins, or goes on, now. */
+  blockMs({ block }: Policy, lane: Lane): number {
+    return blockMs(block, { trips: lane.trips, past: this.#pastOf(lane) }, this.epoch);
+  }
+
+  /** What was learned in mode `observe` holds until the channel has an outage of its own. */
+  #pastOf(lane: Lane): readonly number[] {
+    return lane === this.real && lane.past.length === 0 ? this.shadow.past : lane.past;
   }
 
   /** News about a channel in use that is no change of state. @param incident its name, where no incident is on */

@@ -1,4 +1,5 @@
 import { show } from './channel-name.js';
+import { parseDuration } from './duration.js';
 import { BLOCKED_LEVEL } from './policy-of-rule.js';
 import type { PolicyRule } from './policy-schema.js';
 import { type Problem, problemAt } from './rules-problems.js';
@@ -44,7 +45,25 @@ function combinations(rule: PolicyRule): string[] {
     found.push(
       'release: manual and halfOpen exclude each other: a block that waits for a person never gets to the trial',
     );
-  return [...found, ...codesTwice(rule), ...levelsOutOfReach(rule, kind)];
+  return [...found, ...blockLengths(rule), ...codesTwice(rule), ...levelsOutOfReach(rule, kind)];
+}
+
+/** People are reminded each time that a block which waits for them would have ended. */
+const REMINDED_LEAST_MS = 60_000;
+
+function blockLengths({ block, hold, release }: PolicyRule): string[] {
+  const { for: length, timesMean }: Partial<Exclude<typeof block, string | undefined>> =
+    typeof block === 'object' ? block : { for: block };
+  const found: string[] = [];
+  if (release === 'manual' && (parseDuration(length) ?? REMINDED_LEAST_MS) < REMINDED_LEAST_MS)
+    found.push(`release: manual reminds people each block, which must last 1m or more, got ${show(length)}`);
+  if (release === 'manual' && timesMean !== undefined)
+    found.push('release: manual and block.timesMean exclude each other: people say how long such a block lasts');
+  if (timesMean !== undefined && parseDuration(hold) === 0)
+    found.push(
+      'block.timesMean needs a hold: without one each block is an incident of its own, and there is nothing to learn',
+    );
+  return found;
 }
 
 function codesTwice({ ignore = [], codes = {} }: PolicyRule): string[] {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { override } from '../../src/channel/override.js';
 import { recover } from '../../src/channel/recover.js';
+import { readChannels } from '../../src/channel/snapshot.js';
 import { startRedis } from '../support/redis.js';
 import { until } from '../support/wait.js';
 import { ClockedChannel } from './clocked-channel.js';
@@ -132,6 +133,15 @@ describe('a block key under foreign hands', () => {
     const policy = policyOf({ mode: 'observe' });
     expect(await channel.record(policy, batchOf('FFF'), START)).toMatchObject({ blocked: true, blockedDropped: 3 });
     expect(await channel.takeTransitions()).toMatchObject([{ kind: 'blocked', reason: 'external' }]);
+  });
+
+  it.each([9e15, 9.2e18])('that expires at %d, later than a date can be: without end', async (expiry) => {
+    const { client, key, keys, channel, look } = await blockedChannel();
+    await client.call('SET', key, 'open', 'PXAT', BigInt(expiry).toString());
+    expect(await look(START + 1_000)).toMatchObject([{ kind: 'extended', reason: 'external', until: -1 }]);
+    expect(await look(START + 2_000)).toEqual([]);
+    expect(await channel.view(START + 2_000)).toMatchObject({ state: 'open', blocked: true });
+    expect(await readChannels(client, keys, ['C'])).toMatchObject([{ blockKey: { endsAt: -1 }, fault: undefined }]);
   });
 
   it('moved after a block by hand: told without the name of whoever blocked, and their reason stays with the block', async () => {

@@ -5,7 +5,7 @@ import { batchOf, bench, type PolicyInput, policyOf, Twin } from './support.js';
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** Blocks of a minute, then of 2.5 times the mean of the last ten incidents, from 10 s to an hour; watched for ten minutes. */
+/** Blocks of a minute, then of 2.5 times the mean of the last ten outages, from 10 s to an hour; watched for ten minutes. */
 const learning = (more: PolicyInput = {}) =>
   policyOf({ maxMs: 60 * MINUTE_MS, ofPast: { timesMean: 2.5, minMs: 10_000 }, holdMs: 10 * MINUTE_MS, ...more });
 
@@ -25,15 +25,15 @@ async function incident(channel: Twin, blocks: number, policy = learning()): Pro
   return lengths;
 }
 
-describe('the length of blocks, learned from past incidents, in script and model alike', () => {
-  it('is what the rules say until three incidents are known, and then their mean times the factor', async () => {
+describe('the length of blocks, learned from past outages, in script and model alike', () => {
+  it('is what the rules say until three outages are known, and then their mean times the factor', async () => {
     const channel = new Twin(await bench());
     for (let i = 0; i < 3; i += 1) expect(await incident(channel, 3)).toEqual([MINUTE_MS, MINUTE_MS, MINUTE_MS]);
     // From the first block to the last: twice a minute and a second.
     expect(await incident(channel, 1)).toEqual([2.5 * 122_000]);
   });
 
-  it('counts an incident that one block ended as nothing, and keeps within the shortest and the longest', async () => {
+  it('counts an outage that one block ended as nothing, and keeps within the shortest and the longest', async () => {
     const short = new Twin(await bench());
     for (let i = 0; i < 3; i += 1) await incident(short, 1);
     expect(await incident(short, 1)).toEqual([10_000]);
@@ -80,6 +80,88 @@ describe('the length of blocks, learned from past incidents, in script and model
       await channel.recover(learning());
     }
     expect(await channel.client.hget(channel.names[2], 'past')).toBe('0 0 0');
+  });
+
+  it('takes what comes after longer in use than a block lasts for another outage, and the watch between them for no part of either', async () => {
+    const channel = new Twin(await bench());
+    const policy = learning({ holdMs: 60 * MINUTE_MS });
+    await channel.record('FFF', policy);
+    for (let i = 0; i < 4; i += 1) {
+      channel.pass(MINUTE_MS);
+      await channel.recover(policy);
+      channel.pass(i === 0 ? MINUTE_MS : MINUTE_MS + 1);
+      await channel.record('FFF', policy);
+    }
+    // Two minutes of the first one; each of the others ended with its only block, the last is not over.
+    expect(await channel.client.hget(channel.names[2], 'past')).toBe('120000 0 0');
+    expect(channel.told.at(-1)).toMatchObject({ kind: 'relapsed', trips: 5 });
+  });
+
+  it('counts no time that a person, another program or a block without release added', async () => {
+    for (const hand of ['block', 'extend', 'manual'] as const) {
+      const channel = new Twin(await bench());
+      const policy = learning({ isReleasedByHand: hand === 'manual' });
+      await channel.record('FFF', policy);
+      if (hand === 'block') {
+        channel.pass(MINUTE_MS);
+        await channel.recover(policy);
+        channel.pass(1_000);
+      }
+      if (hand !== 'manual') await channel.byHand('block', 3 * DAY_MS, policy);
+      channel.pass(3 * DAY_MS);
+      await channel.recover(policy);
+      if (hand === 'manual') await channel.byHand('unblock', 0, policy);
+      channel.pass(1_000);
+      await channel.record('FFF', policy);
+      channel.pass(3 * DAY_MS);
+      await channel.recover(policy);
+      if (hand === 'manual') await channel.byHand('unblock', 0, policy);
+      channel.pass(11 * MINUTE_MS);
+      await channel.recover(policy);
+      expect(await channel.client.hget(channel.names[2], 'past'), hand).toBe('0 0');
+    }
+  });
+
+  it('leaves a trial that had too few outcomes out, and goes on with the outage after one that failed', async () => {
+    const channel = new Twin(await bench());
+    const policy = learning({ halfOpen: { steps: [0], permits: 1, close: 2, waitMs: MINUTE_MS, reopens: true } });
+    await channel.record('FFF', policy);
+    channel.pass(MINUTE_MS);
+    await channel.recover(policy);
+    channel.pass(MINUTE_MS);
+    await channel.recover(policy);
+    expect(channel.told.at(-1)).toMatchObject({ reason: 'half-open-timeout', to: 'open' });
+    channel.pass(MINUTE_MS);
+    await channel.recover(policy);
+    channel.pass(10_000);
+    await channel.record('F', policy);
+    expect(channel.told.at(-1)).toMatchObject({ reason: 'half-open-failure' });
+    channel.pass(MINUTE_MS);
+    await channel.recover(policy);
+    channel.pass(20_000);
+    await channel.record('SS', policy);
+    channel.pass(11 * MINUTE_MS);
+    await channel.recover(policy);
+    expect(channel.told.at(-1)).toMatchObject({ kind: 'held' });
+    expect(await channel.client.hget(channel.names[2], 'past')).toBe('190000');
+  });
+
+  it('holds in mode on what mode observe has learned, until the channel has an outage of its own', async () => {
+    const channel = new Twin(await bench());
+    const observed = learning({ mode: 'observe' });
+    for (let i = 0; i < 3; i += 1) {
+      for (let block = 0; block < 2; block += 1) {
+        await channel.record('FFF', observed);
+        channel.pass(MINUTE_MS);
+        await channel.recover(observed);
+        channel.pass(1_000);
+      }
+      channel.pass(11 * MINUTE_MS);
+      await channel.recover(observed);
+    }
+    expect(await channel.client.hget(channel.names[2], 'shadow.past')).toBe('61000 61000 61000');
+    expect(await incident(channel, 1)).toEqual([152_500]);
+    expect(await channel.client.hget(channel.names[2], 'past')).toBe('61000 61000 61000 0');
   });
 
   it('holds without a watch too, after which every block is an incident', async () => {

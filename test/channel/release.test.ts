@@ -87,6 +87,22 @@ describe('release by hand, in script and model alike', () => {
     expect(await shadow.view()).toMatchObject({ shadow: 'closed' });
   });
 
+  it('takes over a trial that runs when the rules begin to ask for it, at once and at its deadline alike', async () => {
+    const trying = policyOf({ halfOpen: { steps: [0], permits: 1, close: 3, waitMs: MINUTE_MS, reopens: false } });
+    for (const what of ['a good call', 'the deadline']) {
+      const channel = new Twin(await bench());
+      await channel.record('FFF', trying);
+      channel.pass(MINUTE_MS);
+      await channel.recover(trying);
+      channel.pass(what === 'the deadline' ? MINUTE_MS : 1_000);
+      if (what === 'a good call')
+        expect(await channel.record('S', MANUAL)).toMatchObject({ blocked: true, counted: 0 });
+      else await channel.recover(MANUAL);
+      expect(channel.told.at(-1)).toMatchObject({ kind: 'relapsed', reason: 'awaits-release', from: 'half-open' });
+      expect(channel.told.at(-1)!.until).toBe(channel.now + MINUTE_MS);
+    }
+  });
+
   it('follows the rules of the moment in which the block ends', async () => {
     const channel = new Twin(await bench());
     await channel.record('FFF', policyOf({}));

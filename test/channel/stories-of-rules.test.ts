@@ -6,6 +6,18 @@ const T10: Policy['window'] = { kind: 'time', spanMs: 10_000, slots: 10, minCall
 const L10: Policy['window'] = { kind: 'log', spanMs: 10_000, minCalls: 5, maxEntries: 10_000 };
 const N5: Policy['window'] = { kind: 'count', size: 5 };
 
+it('failures in a row begin anew where the rules stopped asking for them in between', async () => {
+  const window = { kind: 'time', spanMs: 60_000, slots: 6, minCalls: 50 } as const;
+  const plain = policyOf({ window });
+  const strict = policyOf({ window, maxConsecutiveFailures: 4 });
+  const channel = new Twin(await bench());
+  await channel.record('FFF', strict);
+  await channel.record('SF', plain);
+  expect(await channel.record('FFFF', strict)).toMatchObject({ blocked: false, recorded: 9 });
+  expect(await channel.record('F', strict)).toMatchObject({ blocked: true });
+  expect(channel.told.at(-1)).toMatchObject({ reason: 'consecutive-failures' });
+});
+
 describe('slow calls, in script and model alike', () => {
   it.each([N5, T10, L10])(
     '1.26 leaves a slow call in the total as any other: five slow of five are 100 %, four of five 80 %, in a window of kind $kind',

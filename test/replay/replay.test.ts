@@ -86,11 +86,11 @@ it('takes a trial for a part of its block: it ends with the first bad call, with
 });
 
 it('lets a block that waits for a hand last to the end of what was read, for nobody unblocked in it', () => {
-  const manual = { ...SHORT, defaults: { ...SHORT.defaults, release: 'manual' } };
-  const { incidents } = replayOf([...failing('C', 0, 4), { channel: 'C', success: true, at: 60_500 }], manual);
+  const manual = { ...SHORT, defaults: { ...SHORT.defaults, block: '1m', release: 'manual' } };
+  const { incidents } = replayOf([...failing('C', 0, 4), { channel: 'C', success: true, at: 180_500 }], manual);
   expect(incidents.map(({ blocks }) => blocks.length)).toEqual([1]);
   expect(incidents[0]!.blocks[0]).toMatchObject({ ended: false, calls: 3 });
-  expect(incidents[0]!.blocks[0]!.until).toBeGreaterThan(START + 60_500);
+  expect(incidents[0]!.blocks[0]!.until).toBeGreaterThan(START + 180_500);
 });
 
 it('is the same when two partitions of one worker lie in the file one after the other, so that times go back', () => {

@@ -93,6 +93,18 @@ describe('what a policy can say beside the rate', () => {
       'defaults: release: manual and halfOpen exclude each other: a block that waits for a person never gets to the trial',
     ],
     [
+      { release: 'manual', block: '59s' },
+      'defaults: release: manual reminds people each block, which must last 1m or more, got "59s"',
+    ],
+    [
+      { release: 'manual', block: { for: '1m', timesMean: 2 } },
+      'defaults: release: manual and block.timesMean exclude each other: people say how long such a block lasts',
+    ],
+    [
+      { hold: 0, block: { for: '1m', timesMean: 2 } },
+      'defaults: block.timesMean needs a hold: without one each block is an incident of its own, and there is nothing to learn',
+    ],
+    [
       { slowCall: '3s', slowRate: 50, window: { kind: 'sequential', healthy: 95, failing: 50 } },
       'defaults: slowRate 50 does not go with a sequential test, which has no window to take a share of; slowAs does',
     ],
