@@ -3,7 +3,8 @@ import { PAUSED } from '../domain/lane.js';
 import { PAST_LEAST } from '../domain/policy.js';
 import { loadLine } from './load-words.js';
 import { localTime, roughly, table } from './output.js';
-import type { ChannelStatus, Status, TrialStatus } from './status-read.js';
+import type { ChannelStatus, TrialStatus } from './status-channel.js';
+import type { Status } from './status-read.js';
 import { windowText } from './status-window.js';
 
 const HEADER = ['CHANNEL', 'STATE', 'LEFT', 'SINCE', 'REASON', 'WINDOW', 'LAST MINUTE', 'NOTES'];
@@ -102,11 +103,9 @@ function notes(one: ChannelStatus, nowMs: number): string {
     .join(', ');
 }
 
-function learnedWords({ incidents, blockMs }: NonNullable<ChannelStatus['learned']>): string {
+function learnedWords({ outages, blockMs }: NonNullable<ChannelStatus['learned']>): string {
   const from =
-    incidents < PAST_LEAST
-      ? `${incidents} of the ${PAST_LEAST} incidents to learn from`
-      : `from ${incidents} incidents`;
+    outages < PAST_LEAST ? `${outages} of the ${PAST_LEAST} outages to learn from` : `from ${outages} outages`;
   return `next first block ${roughly(blockMs)} (${from})`;
 }
 

@@ -74,6 +74,14 @@ describe('fuseline status', () => {
     expect(of('tried').trial).toEqual({ step: 2, steps: 2, percent: 50, good: 0, needed: 3 });
   });
 
+  it('shows a block key that another program has set on a channel of the rules without traffic', async () => {
+    const here = await place();
+    await here.client.set(here.keys.blocked('plain'), 'maintenance', 'EX', 600);
+    const { of, text } = await here.status();
+    expect(of('plain')).toMatchObject({ blocked: true, leftMs: expect.closeTo(600_000, -4) });
+    expect(text).toContain('1 blocked');
+  });
+
   it('says which block goes on until somebody unblocks it', async () => {
     const here = await place();
     await here.record('waiting', 'FFF');
@@ -85,16 +93,19 @@ describe('fuseline status', () => {
     expect(text).toContain('2 blocked, 1 until somebody unblocks');
   });
 
-  it('tells how long the next block will be where that is learned from past incidents', async () => {
+  it('tells how long the next block will be where that is learned from past outages', async () => {
     const here = await place();
     for (const channel of ['learning', 'unlearned', 'plain']) await here.record(channel, 'FFF');
     await here.client.hset(here.keys.state('learning'), 'past', '300000 600000 900000 600000');
     await here.client.hset(here.keys.state('plain'), 'past', '300000 600000 900000');
     const { of, text } = await here.status();
-    expect(of('learning').learned).toEqual({ incidents: 4, blockMs: 1_500_000 });
-    expect(rowOf(text, 'learning')).toContain('next first block 25m (from 4 incidents)');
-    expect(rowOf(text, 'unlearned')).toContain('next first block 10m (0 of the 3 incidents to learn from)');
+    expect(of('learning').learned).toEqual({ outages: 4, blockMs: 1_500_000 });
+    expect(rowOf(text, 'learning')).toContain('next first block 25m (from 4 outages)');
+    expect(rowOf(text, 'unlearned')).toContain('next first block 10m (0 of the 3 outages to learn from)');
     expect(of('plain')).not.toHaveProperty('learned');
+    // What mode observe has learned, while there is nothing else.
+    await here.client.hset(here.keys.state('unlearned'), 'shadow.past', '600000 600000 600000');
+    expect((await here.status()).of('unlearned').learned).toEqual({ outages: 3, blockMs: 1_500_000 });
   });
 
   it('shows how far a channel in use is degraded', async () => {
