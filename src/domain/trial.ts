@@ -13,9 +13,13 @@ export type Trial = {
  * Whether this user is among the share. The same answer everywhere and for as long as the attempt lasts; whoever is in stays in as the
  * share grows, and another attempt draws other users. Nobody without a key is.
  */
-export function isDrawn({ block, share = 0 }: Trial, key: string | undefined): boolean {
-  if (key === undefined || key === '') return false;
-  return hash(`${block}:${key}`) % 10_000 < share;
+export function isDrawn({ block, share = 0 }: Trial, key: unknown): boolean {
+  return isKey(key) && hash(`${block}:${key}`) % 10_000 < share;
+}
+
+/** Whether this names a user. Callers hand over what they have: `null` for somebody who is not logged in must not stand for them all. */
+export function isKey(key: unknown): key is string | number {
+  return (typeof key === 'string' && key !== '') || typeof key === 'number';
 }
 
 /** FNV-1a over UTF-16 units, then the finalizer of MurmurHash3 (both public domain): FNV's low bits alone follow those of the last unit. */

@@ -1,4 +1,4 @@
-import { isDrawn } from '../domain/trial.js';
+import { isDrawn, isKey } from '../domain/trial.js';
 import type { Reader } from '../reader/index.js';
 import type { GiveBack, Lend } from './lender.js';
 
@@ -73,7 +73,8 @@ export function createAdmit<Channel extends string>(
     if (!reader.isBlocked(channel)) return CLOSED;
     const { among, key } = options;
     const { state, trial } = reader.stateOf(channel);
-    if (trial?.share !== undefined && (key ? isDrawn(trial, key) : Math.random() * 10_000 < trial.share)) return TRIED;
+    if (trial?.share !== undefined && (isKey(key) ? isDrawn(trial, key) : Math.random() * 10_000 < trial.share))
+      return TRIED;
     if (reader.isFloored(channel, among, key)) return FLOOR;
     if (trial?.permits === undefined || lending === undefined) return state === 'half-open' ? NOT_TRIED : BLOCKED;
     const lent = lending.lend(channel, trial.permits, leaseOf(options.timeout, lending.leaseMs));

@@ -1,5 +1,5 @@
 import type { OutcomeInput } from '../domain/outcome.js';
-import { type Publish, type TrackOptions, tellResult, tellThrown } from '../publisher/track.js';
+import { callError, isCall, type Publish, type TrackOptions, tellResult, tellThrown } from '../publisher/track.js';
 import type { ChannelState } from '../reader/types.js';
 import type { Admission, Admit, AdmitOptions } from './admit.js';
 import { ChannelBlockedError } from './errors.js';
@@ -23,7 +23,7 @@ export type GuardOptions<Result, Fallback = never, Channel extends string = stri
  * those that the floor or a half-open channel lets through), measured and published as `track` does.
  *
  * Rejects with {@link ChannelBlockedError}, {@link ChannelTimeoutError} or what the call threw, untouched; with a `fallback` only with
- * what that throws. Publishing never fails a call, nor waits.
+ * what that throws. And with a `TypeError`, before anything is done, where there is no function to call, or no `success`. Publishing never fails a call, nor waits.
  */
 export type Guard<Channel extends string = string> = <T, F = never>(
   channel: Channel,
@@ -66,6 +66,8 @@ export function createGuard<Channel extends string>({ admit, publish, stateOf }:
   }
 
   return (channel, fn, options) => {
+    // Before anything is lent, and before a mistake of the program could pass for a failure of the channel.
+    if (!isCall(fn, options)) return Promise.reject(callError('guard', fn));
     const admission = admit(channel, options);
     // Only a permit has to be fetched; all others must not pay for a promise.
     if (!('then' in admission)) return run(admission, channel, fn, options);

@@ -221,9 +221,11 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
 
   async #write(batch: readonly QueuedOutcome[]): Promise<SendResult> {
     try {
-      return await this.#settings.writer.send(batch);
+      const result = await this.#settings.writer.send(batch);
+      if (!Array.isArray(result?.unsent)) throw new TypeError(`a writer's send resolves to { sent, unsent, unknown }`);
+      return result;
     } catch (error) {
-      // A writer does not throw; if one does, nobody knows what is in the log.
+      // A writer does not throw; if one does, or answers nonsense, nobody knows what is in the log.
       return { sent: 0, unsent: [], unknown: batch.length, error: error as Error };
     }
   }

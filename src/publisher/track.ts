@@ -1,3 +1,4 @@
+import { show } from '../domain/channel-name.js';
 import { CLIENT_CANCELLED, TIMEOUT } from '../domain/ignored-codes.js';
 import { DURATION_MAX_MS, type OutcomeInput, RETRY_AFTER_MAX_MS } from '../domain/outcome.js';
 
@@ -36,11 +37,14 @@ export const SUCCESS_CHECK_THREW = 'SUCCESS_CHECK_THREW';
  * An `AbortError` counts with the code `CLIENT_CANCELLED`, which is ignored by default; a `TimeoutError`, also as the cause of an abort,
  * counts with `TIMEOUT`. A `ChannelBlockedError` of a guard within counts as nothing: nobody was called.
  *
+ * @throws {TypeError} no function to call, or no `success`; nothing was called. Else what `fn` throws.
+ *
  * Inside a retry (`retry(() => track(…))`) every attempt counts, so a channel is blocked sooner: three attempts of one call are
  * three failures. Outside (`track(channel, () => retry(…), …)`) every business call counts, and an attempt that a retry healed
  * does not count at all. Prefer inside, if the retries go to the same channel.
  */
 export function track<T>(publish: Publish, channel: string, fn: () => T, options: TrackOptions<Awaited<T>>): T {
+  if (!isCall(fn, options)) throw callError('track', fn);
   const startedAt = performance.now();
   const returned = (result: Awaited<T>) => {
     const isGood = tellResult(publish, channel, options, startedAt, result);
@@ -76,6 +80,18 @@ export function track<T>(publish: Publish, channel: string, fn: () => T, options
     },
   );
   return told as T;
+}
+
+/** Whether there is something to call, and to tell by whether it was good: programs in JavaScript may give neither. */
+export function isCall(fn: unknown, options: { readonly success?: unknown } | undefined): boolean {
+  return typeof fn === 'function' && typeof options?.success === 'function';
+}
+
+export function callError(name: string, fn: unknown): TypeError {
+  if (typeof fn !== 'function') return new TypeError(`${name} wants a function to call, got ${show(fn)}`);
+  return new TypeError(
+    `${name} wants options.success, a function that says whether an answer was good; didNotThrow is one`,
+  );
 }
 
 type Telling<Result> = Pick<TrackOptions<Result>, 'success' | 'code' | 'retryAfterMs' | 'source'>;

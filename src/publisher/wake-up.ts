@@ -17,8 +17,8 @@ export class WakeUp {
   /** After the caller's own turn: making an entry of 500 outcomes takes longer than a call to `publish` may. */
   soon(): void {
     if (this.#immediate) return;
+    // Not unref'd: the loop would wait for something else to happen before it came to this.
     this.#immediate = setImmediate(this.#run);
-    this.#immediate.unref();
   }
 
   /** In so many ms at the latest. */

@@ -41,7 +41,7 @@ export function createFloor({ find, rules, asked }: FloorDeps): FloorShows {
     if (channel === undefined) return false;
     const { group } = rules!.policyFor(channel);
     if (group === undefined || rules!.minVisible(group) === 0) return false;
-    const { floored } = selectVisible(among ?? membersOf(group), { key }, { find, rules });
+    const { floored } = selectVisible(Array.isArray(among) ? among : membersOf(group), { key }, { find, rules });
     return floored.includes(channel);
   };
 }

@@ -141,6 +141,19 @@ describe('guard', () => {
     expect(fuse.counts().dropped.invalid).toBe(1);
   });
 
+  it('rejects at once, calls nothing and publishes nothing where there is no function, or no success', async () => {
+    const fuse = createFakeFuseline();
+    let calls = 0;
+    const call = async () => {
+      calls += 1;
+    };
+    await expect(fuse.guard('A', 5 as never, { success })).rejects.toThrow('guard wants a function to call, got 5');
+    await expect(fuse.guard('A', call, undefined as never)).rejects.toThrow(/guard wants options.success/);
+    await expect(fuse.guard('A', call, { success: true } as never)).rejects.toThrow(TypeError);
+    expect(() => fuse.track('A', call, undefined as never)).toThrow(/track wants options.success/);
+    expect([calls, fuse.published.length]).toEqual([0, 0]);
+  });
+
   it('asks a thenable once only', async () => {
     const fuse = createFakeFuseline();
     let asked = 0;
@@ -279,6 +292,16 @@ describe('admission', () => {
     expect(await fuse.admit('A')).toMatchObject({ admitted: false });
     expect(await fuse.admit('A', { among: ['A'] })).toMatchObject({ admitted: true, why: 'floor' });
     expect(await fuse.guard('A', () => 1, { success, among: ['A'] })).toBe(1);
+  });
+
+  it('takes an among that is no list, and keys that name nobody, for none', async () => {
+    const fuse = createFakeFuseline({ rules: GROUP });
+    fail(fuse, 'A');
+    fail(fuse, 'B');
+    for (const among of ['A', 7, null]) {
+      for (const key of [null, Symbol('u'), Object.create(null)])
+        expect(await fuse.admit('A', { among, key } as never)).toMatchObject({ admitted: true, why: 'floor' });
+    }
   });
 
   it('counts channels that a pattern puts into a group once they were asked about here', async () => {

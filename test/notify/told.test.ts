@@ -186,7 +186,8 @@ describe('what a receiver was told', () => {
     await offer(recovered);
     expect(await told.claim('ops', recovered, 'two', 60_000)).toEqual({
       verdict: 'wait',
-      ms: expect.closeTo(60_000, -3),
+      // Whoever has the turn may be through at any moment.
+      ms: 200,
     });
     expect(await told.claim('ops', news('blocked', 7, 7, { channel: 'B' }), 'three', 1)).toEqual({ verdict: 'send' });
     await told.release('ops', blocked, 'one');

@@ -66,7 +66,7 @@ describe('createPublisher', () => {
     // @ts-expect-error a name that is not in the list
     publisher.publish({ channel: 'WECHATT', success: true });
     // @ts-expect-error success is required
-    void publisher.track('ALIPAY', () => 1, {});
+    expect(() => publisher.track('ALIPAY', () => 1, {})).toThrow('track wants options.success');
     void publisher.close({ timeoutMs: 0 });
   });
 

@@ -159,6 +159,21 @@ describe('publish', () => {
     }
   });
 
+  it('sends on without anything else going on in the process, and takes an answer that makes no sense for unknown', async () => {
+    const answers: unknown[] = [undefined, 'sent', { sent: 500 }];
+    const writer: LogWriter = {
+      send: async (batch) =>
+        answers.length > 0 ? (answers.shift() as never) : { sent: batch.length, unsent: [], unknown: 0 },
+      async close() {},
+    };
+    const publisher = publishTo({ writer });
+    for (let n = 0; n < 5_000; n += 1) publisher.publish(good(n));
+    const begun = performance.now();
+    expect(await publisher.flush()).toBe(true);
+    expect(publisher.counts()).toMatchObject({ sent: 3_500, unknown: 1_500, buffered: 0 });
+    expect(performance.now() - begun).toBeLessThan(5_000);
+  });
+
   it('drops the oldest when the log is away for too long, and says so', async () => {
     const away = awayLog();
     const dropped: number[] = [];
