@@ -57,8 +57,9 @@ export function render(transition: Transition, { locale, timeZone, isReleasedByH
   say('sources', top(transition.evidence, 'source', words));
   if (kind === 'recovered') say('lasted', lasted(transition, words, time));
   else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
-  if (transition.to === 'open')
-    say(isReminder || isReleasedByHand ? 'reminded' : 'next', next(transition, words, time));
+  const byHand = (isReminder || isReleasedByHand) && transition.until !== -1;
+  if (kind === 'observed') say('until', next(transition, words, time));
+  else if (transition.to === 'open') say(byHand ? 'reminded' : 'next', next(transition, words, time));
   if (kind === 'forced') say('until', next(transition, words, time));
   if (kind === 'held')
     say('incident', fill(words.incidentOver, { incident: oneLine(transition.incident), relapses: relapse }));
@@ -66,15 +67,23 @@ export function render(transition: Transition, { locale, timeZone, isReleasedByH
   if (relapse > 0 && kind !== 'held') say('relapse', fill(words.relapse, { relapse }));
 
   return {
-    title: fill(isNormal ? words.normal.title : isReminder ? words.waiting : words.title[kind], {
+    title: fill(title(transition, kind, words), {
       channel,
       relapse,
       level: oneLine(transition.level ?? ''),
+      before: oneLine(transition.before ?? ''),
     }),
     lines,
     untold: { label: words.label.untold, value: words.untold },
     mention: kind === 'blocked' || kind === 'relapsed' || isReminder,
   };
+}
+
+function title({ level, before, reason }: Transition, kind: ToldKind, words: Words): string {
+  if (reason === 'awaits-release') return words.waiting;
+  if (kind !== 'level') return words.title[kind];
+  if (!level) return words.normal.title;
+  return before ? words.otherwise : words.title.level;
 }
 
 /** News of a group: people may have to act, for calls go to channels that are known to fail. */

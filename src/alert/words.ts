@@ -30,6 +30,8 @@ export type Words = {
   readonly untold: string;
   /** Title and reason of a channel that is no longer degraded. */
   readonly normal: { readonly title: string; readonly reason: string };
+  /** Title of a channel that was degraded before, and is now otherwise. */
+  readonly otherwise: string;
   /** Title of a block that goes on because nobody has unblocked it. */
   readonly waiting: string;
   readonly separator: string;
@@ -113,7 +115,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       since: 'Since',
       until: 'Until',
       lasted: 'Blocked',
-      next: 'Tried again',
+      next: 'Next try',
       reminded: 'Next reminder',
       incident: 'Incident',
       relapse: 'Relapse',
@@ -143,6 +145,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
       title: '{channel} is no longer degraded',
       reason: 'success rate clear of every level’s line, or nothing left to judge',
     },
+    otherwise: '{channel} is now degraded as {level}, before as {before}',
     waiting: '{channel} is still blocked: somebody must unblock it',
     untold: 'the news that this block began had not reached you; this message tells both',
     separator: ', ',
@@ -225,6 +228,7 @@ export const WORDS: Readonly<Record<Locale, Words>> = {
     relapse: '第 {relapse} 次',
     incidentOver: '{incident}，共复发 {relapses} 次',
     normal: { title: '{channel} 已不再降级', reason: '成功率已明显高于各级别的界线，或已无调用可供判断' },
+    otherwise: '{channel} 降级为 {level}（此前为 {before}）',
     waiting: '{channel} 仍在熔断：需要人工解除',
     untold: '此前未能通知您熔断开始，本消息一并告知',
     separator: '、',

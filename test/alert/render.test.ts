@@ -21,7 +21,7 @@ describe('a message', () => {
       'Top codes: TIMEOUT ×3, 500 ×1',
       'Top sources: checkout@a ×3, checkout@b ×1',
       'Since: 2026-03-01 10:30:00 (UTC)',
-      'Tried again: 2026-03-01 11:00:00 (UTC), after 30 min',
+      'Next try: 2026-03-01 11:00:00 (UTC), after 30 min',
       `Incident: ${blocked().incident}`,
     ]);
   });
@@ -44,7 +44,7 @@ describe('a message', () => {
       evidence: [],
     });
     expect(text(byHand, en)).toContain('Reason: by hand, ann\nNote: contract ended\n');
-    expect(text(byHand, en)).toContain('Tried again: not until somebody unblocks it');
+    expect(text(byHand, en)).toContain('Next try: not until somebody unblocks it');
     expect(text(byHand, en)).not.toContain('Last calls');
   });
 
@@ -127,6 +127,9 @@ describe('a message', () => {
     const chinese = text(degraded(), { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
     expect(chinese).toContain('ALIPAY 已降级：cached\n');
     expect(chinese).toContain('原因: 成功率低于该级别的界线\n');
+    expect(text(degraded({ before: 'fallback' }), en)).toMatch(
+      /^ALIPAY is now degraded as cached, before as fallback\n/,
+    );
     const over = degraded({ level: '', before: 'cached', threshold: undefined, evidence: [] });
     expect(text(over, en)).toMatch(/^ALIPAY is no longer degraded\n[\s\S]*Reason: success rate clear of every level/);
     expect(text(over, { locale: 'zh-CN', timeZone: 'UTC' })).toMatch(
@@ -160,9 +163,13 @@ describe('a message', () => {
 
   it('promises no new try of a block that only a person ends', () => {
     const byHand = { ...en, isReleasedByHand: true };
-    expect(text(blocked(), en)).toContain('Tried again: 2026-03-01 11:00:00 (UTC)');
+    expect(text(blocked(), en)).toContain('Next try: 2026-03-01 11:00:00 (UTC)');
     expect(text(blocked(), byHand)).toContain('Next reminder: 2026-03-01 11:00:00 (UTC)');
-    expect(text(blocked(), byHand)).not.toContain('Tried again');
+    expect(text(blocked(), byHand)).not.toContain('Next try');
+    expect(text(blocked({ until: -1 }), byHand)).toContain('Next try: not until somebody unblocks it');
+    const observed = text(blocked({ kind: 'observed' }), byHand);
+    expect(observed).toContain('Until: 2026-03-01 11:00:00 (UTC)');
+    expect(observed).not.toMatch(/Next/);
     expect(text(blocked(), { ...byHand, locale: 'zh-CN' })).toContain('下次提醒: 2026-03-01 11:00:00 (UTC)');
   });
 
@@ -181,7 +188,7 @@ describe('a message', () => {
     const suspected = blocked({ kind: 'suspected', to: 'closed', until: 0, block: 0, blockedAt: 0, trips: 0 });
     expect(text(suspected, en)).toMatch(/^ALIPAY fails from too few sources: it stays in use\n/);
     expect(text(suspected, en)).toContain('Top sources: checkout@a ×3, checkout@b ×1\n');
-    expect(text(suspected, en)).not.toMatch(/Relapse|Tried again/);
+    expect(text(suspected, en)).not.toMatch(/Relapse|Next try/);
     expect(text(suspected, { locale: 'zh-CN', timeZone: 'UTC' })).toMatch(/^ALIPAY 仅个别来源失败，未熔断\n/);
   });
 

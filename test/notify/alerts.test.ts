@@ -51,7 +51,7 @@ describe('alerts', () => {
     await queues.addNotify(blocked({ channel: 'ALIPAY' }));
     const texts = (await http.waitForRequests(2)).map(({ body }) => JSON.parse(body).text as string);
     expect(texts.find((each) => each.startsWith('by-hand-a'))).toContain('Next reminder: ');
-    expect(texts.find((each) => each.startsWith('ALIPAY'))).toContain('Tried again: ');
+    expect(texts.find((each) => each.startsWith('ALIPAY'))).toContain('Next try: ');
   });
 
   it('follow the routes: by group, by channel, by kind', async () => {
