@@ -24,6 +24,8 @@ export type Rules = {
   /** 0 for a group that the rules do not name. */
   minVisible(group: string): number;
   readonly namedChannels: readonly string[];
+  /** Groups into which a pattern puts channels that the rules do not name. */
+  readonly patternGroups: ReadonlySet<string>;
   /** Some policy is dynamic. */
   readonly hasDynamic: boolean;
   readonly receivers: readonly Receiver[];
@@ -71,6 +73,11 @@ function makeRules(document: RulesDocument, empty: boolean): Rules {
     minVisible: (group) => groups.get(group)?.minVisible ?? 0,
     namedChannels: Object.keys(document.channels ?? {}).flatMap((name) =>
       name.includes('*') ? [] : [name.normalize('NFC')],
+    ),
+    patternGroups: new Set(
+      Object.entries(document.channels ?? {}).flatMap(([name, { group }]) =>
+        name.includes('*') && group !== undefined ? [group] : [],
+      ),
     ),
     hasDynamic: policyRules(document).some(([, { dynamic }]) => dynamic === true),
     receivers: resolveReceivers(document),

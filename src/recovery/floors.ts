@@ -8,21 +8,23 @@ import { withDeadline } from '../redis/deadline.js';
 import type { Keys } from '../redis/keys.js';
 import type { LiveRules } from '../rules/port.js';
 import { type GroupState, groupState, membersOf } from './groups.js';
+import { SeenMembers } from './seen-members.js';
 
 /** A floor that bites again within so long goes on with what people were told: a channel that relapses is no news of its group. */
 const QUIET_MS = 60_000;
-const SEEN_FOR_MS = 10_000;
 const DEADLINE_MS = 2_000;
 const SHOWN_MOST = 20;
 
 export type FloorWatchOptions = {
   readonly client: RedisClient;
   readonly keys: Keys;
-  readonly rules: Pick<LiveRules, 'policyFor' | 'minVisible' | 'namedChannels'>;
+  readonly rules: Pick<LiveRules, 'policyFor' | 'minVisible' | 'namedChannels' | 'patternGroups'>;
   readonly queues: Pick<Queues, 'addNotify'>;
   readonly log: Log;
-  /** Channels that have traffic: the healthy members of a group of patterns are known in no other way. */
+  /** Channels that had traffic in the last minute. */
   readonly seen?: () => Promise<Iterable<string>>;
+  /** For how long there must have been traffic before the members of a group of patterns are taken for known; default 90 s. */
+  readonly learnMs?: number;
   readonly quietMs?: number;
 };
 
@@ -48,13 +50,10 @@ type Episode = z.infer<typeof Episode>;
 
 export function createFloorWatch(options: FloorWatchOptions): FloorWatch {
   const { client, keys, rules, queues, log, quietMs = QUIET_MS } = options;
-  let seen = { channels: [] as string[], at: Number.NEGATIVE_INFINITY };
+  const seen = new SeenMembers(options.seen, options.learnMs);
 
-  async function traffic(): Promise<string[]> {
-    if (options.seen && performance.now() - seen.at > SEEN_FOR_MS)
-      seen = { channels: [...(await options.seen())], at: performance.now() };
-    return seen.channels;
-  }
+  /** Groups of whose healthy members too few may be known yet: nothing is said of them. */
+  const isUnsure = (group: string) => !seen.isComplete && rules.patternGroups().has(group);
 
   /** Only what is on the agenda can be blocked, so that a fleet in good health costs no more than looking at that. */
   async function biting(agenda: readonly string[]): Promise<GroupState[]> {
@@ -64,8 +63,10 @@ export function createFloorWatch(options: FloorWatchOptions): FloorWatch {
       return suspects > 0 && members.length - suspects < rules.minVisible(name);
     };
     const known = [...rules.namedChannels(), ...agenda];
-    if (![...membersOf(rules, known)].some(tooFew)) return [];
-    const groups = [...membersOf(rules, [...known, ...(await traffic())])].filter(tooFew);
+    const hasPatterns = [...rules.patternGroups()].some((group) => rules.minVisible(group) > 0);
+    const traffic = hasPatterns ? await seen.channels() : [];
+    const groups = [...membersOf(rules, [...known, ...traffic])].filter(tooFew).filter(([name]) => !isUnsure(name));
+    if (groups.length === 0) return [];
     const suspects = groups.flatMap(([, members]) => members).filter((channel) => mayBeBlocked.has(channel));
     const reads = new Map<string, ChannelRead>();
     for (const read of await readChannels(client, keys, suspects)) reads.set(read.channel, read);
@@ -109,7 +110,7 @@ export function createFloorWatch(options: FloorWatchOptions): FloorWatch {
     const nowMs = Math.floor((await readTime(client)).redisMs);
     for (const state of states) await go(state, parse(stored[state.name]), nowMs);
     const still = new Set(states.map(({ name }) => name));
-    for (const name of names) if (!still.has(name)) await rest(name, parse(stored[name]), nowMs);
+    for (const name of names) if (!still.has(name) && !isUnsure(name)) await rest(name, parse(stored[name]), nowMs);
   }
 
   return { look: () => withDeadline(look(), DEADLINE_MS, 'the floors of groups') };

@@ -60,6 +60,10 @@ export class LiveDocument implements DynamicRules {
     return this.#rules.namedChannels;
   }
 
+  patternGroups(): ReadonlySet<string> {
+    return this.#rules.patternGroups;
+  }
+
   hasDynamic(): boolean {
     return this.#rules.hasDynamic;
   }

@@ -11,6 +11,8 @@ export type LiveRules = {
   minVisible(group: string): number;
   /** Channels named in the rules without a glob: readers keep these fresh even before anybody asks. */
   namedChannels(): readonly string[];
+  /** Groups into which a pattern puts channels that the rules do not name. */
+  patternGroups(): ReadonlySet<string>;
   receivers(): readonly Receiver[];
   routes(): readonly Route[];
   /** Called after each change, never for the first document. Returns the way to stop listening. */

@@ -20,6 +20,7 @@ export function rulesFor(policyFor: (channel: string) => Policy): LiveRules {
     policyFor,
     minVisible: () => 0,
     namedChannels: () => [],
+    patternGroups: () => new Set(),
     receivers: () => [],
     routes: () => [],
     onChange: () => () => {},

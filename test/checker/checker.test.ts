@@ -30,6 +30,7 @@ function rulesOf(policy: Policy): LiveRules {
     policyFor: () => policy,
     minVisible: () => 0,
     namedChannels: () => [],
+    patternGroups: () => new Set(),
     receivers: () => [],
     routes: () => [],
     onChange: () => () => {},

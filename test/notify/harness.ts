@@ -27,6 +27,7 @@ export function rulesWith(...first: Receiver[]): Rules {
     }),
     minVisible: () => 0,
     namedChannels: () => [],
+    patternGroups: () => new Set(),
     receivers: () => receivers,
     routes: () => routes ?? [{ match: {}, to: receivers.map(({ name }) => name) }],
     onChange(listener) {

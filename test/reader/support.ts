@@ -95,6 +95,7 @@ export function rulesOf({ policies = {}, minVisible = {} }: RulesInput): LiveRul
     policyFor: (channel) => ({ ...DEFAULT_POLICY, mode: 'on', ...policies[channel] }),
     minVisible: (group) => minVisible[group] ?? 0,
     namedChannels: () => Object.keys(policies),
+    patternGroups: () => new Set(),
     receivers: () => [],
     routes: () => [],
     onChange: () => () => {},

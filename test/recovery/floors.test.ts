@@ -19,6 +19,7 @@ function rulesOf(groups: Groups, modes: Record<string, Policy['mode']> = {}): Fl
     policyFor: (channel) => ({ ...DEFAULT_POLICY, mode: modes[channel] ?? 'on', group: groupOf(channel) }),
     minVisible: (group) => groups[group]?.floor ?? 0,
     namedChannels: () => Object.values(groups).flatMap(({ named }) => named),
+    patternGroups: () => new Set(Object.keys(groups).filter((name) => groups[name]!.pattern !== undefined)),
   };
 }
 
@@ -120,17 +121,39 @@ describe('the floor of a group', () => {
     expect(await floorsOf(one)).toEqual([]);
   });
 
-  it('knows the healthy members of a pattern by their traffic', async () => {
+  it('knows the healthy members of a pattern by their traffic, and remembers them when it pauses', async () => {
     const one = await stand();
     const groups = { sms: { floor: 1, named: [], pattern: 'sms-' } };
     let seen = ['sms-b', 'other'];
-    const each = await watch(one, rulesOf(groups), { seen: async () => seen });
+    const each = await watch(one, rulesOf(groups), { seen: async () => seen, learnMs: 0 });
     await block(one, 'sms-a', 600_000);
     await each.look();
-    expect(await floorsOf(one)).toEqual([]);
     seen = [];
-    await (await watch(one, rulesOf(groups), { seen: async () => seen })).look();
-    expect((await floorsOf(one)).map(({ data }) => data.group!.members)).toEqual([1]);
+    await each.look();
+    expect(await floorsOf(one)).toEqual([]);
+    await block(one, 'sms-b', 600_000);
+    await each.look();
+    expect((await floorsOf(one)).map(({ data }) => data.group!.members)).toEqual([2]);
+  });
+
+  it('of a pattern is told by nobody who has not seen traffic for long enough, nor taken for over', async () => {
+    const one = await stand();
+    const groups = { sms: { floor: 1, named: ['sms-a'], pattern: 'sms-' }, ...PAY };
+    await block(one, 'sms-a', 600_000);
+    const blind = await watch(one, rulesOf(groups), { seen: async () => [], learnMs: 0 });
+    const young = await watch(one, rulesOf(groups), { seen: async () => ['sms-a'], quietMs: 0 });
+    for (let i = 0; i < 3; i += 1) for (const each of [blind, young]) await each.look();
+    expect(await floorsOf(one)).toEqual([]);
+    const old = await watch(one, rulesOf(groups), { seen: async () => ['sms-a'], learnMs: 0 });
+    await old.look();
+    expect((await floorsOf(one)).map(({ data }) => data.group!.name)).toEqual(['sms']);
+    await unblock(one, 'sms-a');
+    for (let i = 0; i < 3; i += 1) await young.look();
+    expect(await one.client.hlen(one.keys.floors)).toBe(1);
+    // Where all members are named there is nothing to learn.
+    for (const channel of ['ALIPAY', 'WECHAT']) await block(one, channel, 600_000);
+    await young.look();
+    expect((await floorsOf(one)).map(({ data }) => data.group!.name).sort()).toEqual(['pay', 'sms']);
   });
 
   it('that somebody filled with nonsense is put right', async () => {

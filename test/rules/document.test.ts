@@ -185,6 +185,15 @@ describe('the layers of a policy', () => {
   });
 });
 
+it('knows which groups hold channels that it does not name', () => {
+  const parsed = parseRules({
+    mode: 'on',
+    channels: { A: { group: 'pay' }, 'B*': { group: 'sms' }, 'C*': {}, D: { group: 'sms' } },
+  });
+  if (!parsed.ok) throw new Error('was refused');
+  expect([...parsed.rules.patternGroups]).toEqual(['sms']);
+});
+
 describe('a bad document', () => {
   it.each([
     [{ windowSize: 5, minCalls: 10 }, 'minCalls', ['minCalls 10', 'windowSize 5']],
