@@ -48,46 +48,52 @@ const kinds = {
 it.each(Object.entries(kinds))(
   'a policy of kind %s, described and read back as a rule, is the same policy',
   (_kind, { window, slow, maxFailures }) => {
-    const rule = fc.record({
-      mode: maybe(fc.constantFrom('on', 'observe', 'off')),
-      window,
-      maxFailures,
-      successRate: maybe(percent()),
-      block: maybe(
-        fc.oneof(
-          time(1, 86_400_000),
-          fc.record(
-            {
-              for: time(1, 86_400_000),
-              growth: fc.constantFrom(1, 1.5, 2, 100),
-              max: time(86_400_000, 366 * 86_400_000),
-              jitter: percent(0, 50),
-              timesMean: fc.constantFrom(1, 2.5, 10),
-            },
-            { requiredKeys: ['for'] },
+    const rule = fc
+      .record({
+        mode: maybe(fc.constantFrom('on', 'observe', 'off')),
+        window,
+        maxFailures,
+        successRate: maybe(percent()),
+        block: maybe(
+          fc.oneof(
+            time(1, 86_400_000),
+            fc.record(
+              {
+                for: time(1, 86_400_000),
+                growth: fc.constantFrom(1, 1.5, 2, 100),
+                max: time(86_400_000, 366 * 86_400_000),
+                jitter: percent(0, 50),
+                timesMean: fc.constantFrom(1, 2.5, 10),
+              },
+              { requiredKeys: ['for'] },
+            ),
           ),
         ),
-      ),
-      hold: maybe(fc.oneof(fc.constant(0), time(1, 86_400_000))),
-      ignore: maybe(fc.uniqueArray(fc.constantFrom('A', 'B*'))),
-      codes: maybe(
-        fc.record({
-          success: maybe(fc.uniqueArray(fc.constantFrom('C', 'D*'))),
-          failure: maybe(fc.uniqueArray(fc.constantFrom('E', '*F'))),
-          ignored: maybe(fc.uniqueArray(fc.constantFrom('G', 'H'))),
-        }),
-      ),
-      minFailures: maybe(fc.constant(1)),
-      maxConsecutiveFailures: maybe(whole(0, 100_000)),
-      minSources: maybe(whole(1, 20)),
-      rateLimited: maybe(
-        fc.oneof(
-          fc.constant('count'),
-          fc.record({ min: maybe(time(1_000, 60_000)), max: maybe(time(60_000, 300_000)) }),
+        hold: maybe(fc.oneof(fc.constant(0), time(1, 86_400_000))),
+        ignore: maybe(fc.uniqueArray(fc.constantFrom('A', 'B*'))),
+        codes: maybe(
+          fc.record({
+            success: maybe(fc.uniqueArray(fc.constantFrom('C', 'D*'))),
+            failure: maybe(fc.uniqueArray(fc.constantFrom('E', '*F'))),
+            ignored: maybe(fc.uniqueArray(fc.constantFrom('G', 'H'))),
+          }),
         ),
-      ),
-      group: maybe(fc.constant('pay')),
-    });
+        minFailures: maybe(fc.constant(1)),
+        maxConsecutiveFailures: maybe(whole(0, 100_000)),
+        minSources: maybe(whole(1, 20)),
+        rateLimited: maybe(
+          fc.oneof(
+            fc.constant('count'),
+            fc.record({ min: maybe(time(1_000, 60_000)), max: maybe(time(60_000, 300_000)) }),
+          ),
+        ),
+        group: maybe(fc.constant('pay')),
+      })
+      .map(({ hold, ...rest }) => {
+        // A block that is learned needs a hold.
+        const learns = typeof rest.block === 'object' && rest.block.timesMean !== undefined;
+        return { ...rest, hold: learns && hold === 0 ? undefined : hold };
+      });
     fc.assert(
       fc.property(rule, slow, (one, slowness) => {
         const read = (written: object) => {
