@@ -64,6 +64,7 @@ export async function createFuseline<Channel extends string = string>(
   const { transport, kafkaBrokers, kafkaTopic } = options;
   const { settings } = loadSettings({
     flags: { redisUrl, logRedisUrl, prefix: chosen, transport, kafkaBrokers, kafkaTopic },
+    called: (name) => `the option ${name === 'redisUrl' ? 'url' : name === 'logRedisUrl' ? 'logUrl' : name}`,
   });
   const { prefix } = settings;
   const keys = new Keys(prefix);

@@ -151,7 +151,9 @@ function blockWords({ block, holdMs, halfOpen, isReleasedByHand }: Policy): stri
 }
 
 function halfOpenWords({ steps, permits, close, waitMs, reopens }: HalfOpen): string {
-  const shares = steps.map((share) => (share === 0 ? `${permits} calls at once` : `${share / 100} % of users`));
+  const shares = steps.map((share) =>
+    share === 0 ? `${permits} ${permits === 1 ? 'call' : 'calls'} at once` : `${share / 100} % of users`,
+  );
   const otherwise = reopens ? 'blocked again' : 'closed';
   return `at its end it is tried with ${shares.join(', then ')}: ${close} good outcomes end a step, a bad one blocks again, and after ${formatDuration(waitMs)} it is ${otherwise}`;
 }

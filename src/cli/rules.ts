@@ -18,6 +18,7 @@ import { bold, localTime, note, plain, print, printJson, table } from './output.
 import { answered, withConnections } from './redis.js';
 import { addExplain } from './rules-explain.js';
 import { readText, refuse } from './rules-file.js';
+import { leftBlocked } from './rules-left-blocked.js';
 import { rulesTemplate } from './rules-template.js';
 import { settingsOf } from './settings.js';
 
@@ -146,15 +147,21 @@ async function change(
 ): Promise<void> {
   const by = actor === undefined ? defaultActor() : textArgument('--actor', actor);
   const expected = expectVersion === undefined ? undefined : wholeArgument('--expect-version', expectVersion);
-  const result = await withStore(command, async (store) => {
+  const { result, left } = await withStore(command, async (store) => {
     const expectedVersion = expected ?? (await answered(getRules(store), 'the rules'))?.version ?? 0;
-    return answered(put(store, { expectedVersion, actor: by, confirmEmpty }), 'the change of the rules');
+    const done = answered(put(store, { expectedVersion, actor: by, confirmEmpty }), 'the change of the rules');
+    return { result: await done, left: await leftBlocked(store) };
   });
   if (result.ok) {
     warn(what, result.warnings);
     if (!result.changed) return print(`version ${result.version} says the same already: nothing changed`);
     for (const line of result.diff) print(showChange(line));
-    return print(`version ${result.version} is in force`);
+    print(`version ${result.version} is in force`);
+    for (const channel of left)
+      note(
+        `warning: ${plain(channel)} is in mode off and still has its block key: programs that ask EXISTS keep out until it ends, or fuseline unblock ${plain(channel)}`,
+      );
+    return;
   }
   switch (result.reason) {
     case 'invalid':

@@ -78,6 +78,8 @@ const total = (counts?: ChannelStats) => (counts === undefined ? 0 : counts.succ
 
 async function logStatus(log: RedisClient, keys: Keys): Promise<Status['log']> {
   const shards = await listShards(log, keys);
+  // Nobody has laid them out yet; whoever writes all the same is not seen.
+  if (shards.length === 0) return { shards: 0, lag: null };
   const lags = await Promise.all(shards.map((shard) => shardLag(log, keys.outcomes(shard))));
   // A shard that nobody has written to has no group yet, and nothing to read.
   const known = lags.map((lag) => lag ?? 0);

@@ -10,10 +10,10 @@ import { windowText } from './status-window.js';
 const HEADER = ['CHANNEL', 'STATE', 'LEFT', 'SINCE', 'REASON', 'WINDOW', 'LAST MINUTE', 'NOTES'];
 
 /** The status for people: what concerns all first, then a table, what is blocked on top. */
-export function statusText(status: Status, address: string): string {
+export function statusText(status: Status, address: string, prefix = ''): string {
   const { lag, shards } = status.log;
   const lines = [
-    `Redis ${address}, ${localTime(status.nowMs)}`,
+    `Redis ${address}${prefix === '' ? '' : `, prefix ${prefix}`}, ${localTime(status.nowMs)}`,
     rulesLine(status.rules),
     `outcome workers ${status.workers.outcomes}${status.workers.outcomes === 0 ? ' (nobody judges)' : ''}, shards ${shards}, waiting entries ${lag ?? 'unknown'}`,
     ...(status.load === undefined ? [] : [loadLine(status.load, status.nowMs)]),

@@ -32,7 +32,7 @@ export function addStatus(program: Command): void {
         return readStatus({ main, log, keys: new Keys(settings.prefix), busiest, ...askLog });
       });
       if (json) printJson(status);
-      else print(statusText(status, addressOf(settings.redisUrl)));
+      else print(statusText(status, addressOf(settings.redisUrl), settings.prefix));
     });
 }
 

@@ -38,6 +38,8 @@ export type SettingsSources = {
   readonly cwd?: string;
   /** Another file than `fuseline.config.yaml`; it must exist. */
   readonly configFile?: string;
+  /** What `flags` are called where they came from, if that is no command line. */
+  readonly called?: (name: string) => string;
 };
 
 /** Not a setting: where tests and the demo find their server. */
@@ -58,9 +60,10 @@ export function loadSettings({
   env = process.env,
   cwd = process.cwd(),
   configFile,
+  called = (name) => `--${kebab(name)}`,
 }: SettingsSources = {}): LoadedSettings {
   const file = readFile(cwd, configFile);
-  const problems = [...file.problems, ...unknownNames(flags, file.values, file.path)];
+  const problems = [...file.problems, ...unknownNames(flags, called, file.values, file.path)];
   const values = new Map<SettingName, unknown>();
   const origins = new Map<SettingName, Origin>();
   for (const name of NAMES) {
@@ -74,7 +77,9 @@ export function loadSettings({
     const parsed = definition.schema.safeParse(found.value);
     if (parsed.success) values.set(name, parsed.data);
     else
-      problems.push(explain(name, definition, found, parsed.error.issues[0]?.message ?? 'cannot be used', file.path));
+      problems.push(
+        explain(called(name), name, definition, found, parsed.error.issues[0]?.message ?? 'cannot be used', file.path),
+      );
   }
   for (const name of ['logRedisUrl', 'queueRedisUrl'] as const) {
     if (origins.get(name) !== 'default') continue;
@@ -108,13 +113,14 @@ function find(
 }
 
 function explain(
+  flag: string,
   name: SettingName,
   { env, mask }: Definition<unknown>,
   found: Found,
   rule: string,
   file = SETTINGS_FILE,
 ): string {
-  const places = { flag: `--${kebab(name)}`, environment: env, file: `${name} in ${file}` };
+  const places = { flag, environment: env, file: `${name} in ${file}` };
   const place = places[found.origin as keyof typeof places] ?? name;
   // Rules of Redis URLs show the URL themselves, masked.
   return mask === undefined ? `${place}: ${rule}, got ${show(found.value)}` : `${place}: ${rule}`;
@@ -153,6 +159,7 @@ function readFile(cwd: string, configFile: string | undefined): File {
 
 function unknownNames(
   flags: Readonly<Record<string, unknown>>,
+  called: (name: string) => string,
   file: Readonly<Record<string, unknown>>,
   path = SETTINGS_FILE,
 ): string[] {
@@ -160,7 +167,7 @@ function unknownNames(
   return [
     ...Object.keys(flags)
       .filter(isUnknown)
-      .map((name) => `--${kebab(name)} is not a setting`),
+      .map((name) => `${called(name)} is not a setting`),
     ...Object.keys(file)
       .filter(isUnknown)
       .map((name) => `${show(name)} in ${path} is not a setting${hint(name, NAMES)}`),

@@ -106,3 +106,15 @@ it('9.05 does not switch every block off by an empty file, unless that is confir
   expect(await fuselineHere(['rules', 'set', empty], env)).toMatchObject({ code: 1, out: '' });
   expect((await fuselineHere(['rules', 'set', empty, '--confirm-empty'], env)).code).toBe(0);
 });
+
+it('warns when a channel that is blocked is judged no more, because programs that know only EXISTS keep out', async () => {
+  const { file, env } = await place();
+  const judged = await file('on.yaml', 'mode: on\n');
+  const off = await file('off.yaml', 'mode: on\nchannels: { ALIPAY: { mode: off } }\n');
+  await fuselineHere(['rules', 'set', judged], env);
+  for (const channel of ['ALIPAY', 'WECHAT']) await fuselineHere(['block', channel, '--for', '10m'], env);
+  const set = await fuselineHere(['rules', 'set', off], env);
+  expect(set).toMatchObject({ code: 0 });
+  expect(set.err).toMatch(/warning: ALIPAY is in mode off and still has its block key: .* fuseline unblock ALIPAY\n$/);
+  expect(set.err).not.toContain('WECHAT');
+});

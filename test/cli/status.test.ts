@@ -74,6 +74,12 @@ describe('fuseline status', () => {
     expect(of('tried').trial).toEqual({ step: 2, steps: 2, percent: 50, good: 0, needed: 3 });
   });
 
+  it('names the prefix, and does not know what waits before the shards are laid out', async () => {
+    const { status } = await (await place()).status();
+    expect(status.log).toEqual({ shards: 0, lag: null });
+    expect(statusText(status, 'here', 'shop:')).toMatch(/^Redis here, prefix shop:, .*waiting entries unknown$/ms);
+  });
+
   it('shows a block key that another program has set on a channel of the rules without traffic', async () => {
     const here = await place();
     await here.client.set(here.keys.blocked('plain'), 'maintenance', 'EX', 600);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createFuseline } from '../../src/fuseline.js';
 import { describeSettings } from '../../src/settings/describe.js';
 import { loadSettings, SettingsError, type SettingsSources } from '../../src/settings/load.js';
 
@@ -164,4 +165,11 @@ describe('static settings', () => {
       expect(problems).not.toContain('hush');
     }
   });
+});
+
+it('names an option of createFuseline as the caller wrote it', async () => {
+  await expect(createFuseline({ url: 'localhost:6379' })).rejects.toThrow(
+    /^the option url: not a Redis URL: localhost:6379 /,
+  );
+  await expect(createFuseline({ logUrl: 'localhost:6379' })).rejects.toThrow(/^the option logUrl: /);
 });
