@@ -1,6 +1,7 @@
 import type { Announcer } from '../announce.js';
 import { type Recorded, record } from '../channel/record.js';
 import { type ChannelBatch, cutBatch } from '../domain/batch.js';
+import type { Policy } from '../domain/policy.js';
 import type { Log } from '../observe/log.js';
 import type { Count } from '../observe/metrics.js';
 import type { RedisClient } from '../redis/client.js';
@@ -65,7 +66,6 @@ export function createIntake(options: IntakeOptions): Intake {
     ),
   );
   const grouping = {
-    policyFor: (channel: string) => rules.policyFor(channel),
     admits: (channel: string) => limit.admits(channel),
     logClockLeadMs: options.logClockLeadMs,
   };
@@ -88,8 +88,7 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** What a call did; or the letters for outcomes that Redis will never take. */
-  async function recordChannel(channel: string, batch: ChannelBatch): Promise<Recorded | DeadLetter[]> {
-    const policy = rules.policyFor(channel);
+  async function recordChannel(channel: string, policy: Policy, batch: ChannelBatch): Promise<Recorded | DeadLetter[]> {
     const recorded = await attempt(batch.partition, 'record.lua', async () => {
       try {
         return await record(client, keys, channel, policy, freshForMs, batch);
@@ -138,12 +137,17 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** One channel's part of a batch, in bites; resolves to its dead letters. */
-  async function judgeChannel(channel: string, whole: ChannelBatch, signal?: AbortSignal): Promise<DeadLetter[]> {
+  async function judgeChannel(
+    channel: string,
+    policy: Policy,
+    whole: ChannelBatch,
+    signal?: AbortSignal,
+  ): Promise<DeadLetter[]> {
     const letters: DeadLetter[] = [];
     for (const batch of cutBatch(whole, MOST_AT_ONCE)) {
       // Another server may answer by now, which has to be given what came before first.
       signal?.throwIfAborted();
-      const recorded = await recordChannel(channel, batch);
+      const recorded = await recordChannel(channel, policy, batch);
       // Announced as soon as it is recorded: a node of a cluster that is away must not keep the others' blocks untold.
       if (Array.isArray(recorded)) letters.push(...recorded);
       else await announce(batch.partition, channel, recorded);
@@ -152,11 +156,20 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   async function handle(batch: LogBatch, signal?: AbortSignal): Promise<void> {
-    const { channels, letters, unjudged } = groupBatch(batch, grouping);
+    // Rules may change meanwhile: what was classified by one version is not judged by the next.
+    const policies = new Map<string, Policy>();
+    const policyFor = (channel: string) => {
+      const policy = policies.get(channel) ?? rules.policyFor(channel);
+      policies.set(channel, policy);
+      return policy;
+    };
+    const { channels, letters, unjudged } = groupBatch(batch, { ...grouping, policyFor });
     const all = [...channels];
     const failures: unknown[] = [];
     for (let from = 0; from < all.length; from += AT_ONCE) {
-      const part = all.slice(from, from + AT_ONCE).map(([channel, one]) => judgeChannel(channel, one, signal));
+      const part = all
+        .slice(from, from + AT_ONCE)
+        .map(([channel, one]) => judgeChannel(channel, policyFor(channel), one, signal));
       // Every call is waited for, whatever the others did: nothing of this batch may still run when it is given again.
       for (const done of await Promise.allSettled(part)) {
         if (done.status === 'fulfilled') letters.push(...done.value);

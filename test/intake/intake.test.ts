@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Policy } from '../../src/domain/policy.js';
 import { Evidence } from '../../src/domain/transition.js';
 import { evidenceText, groupBatch } from '../../src/intake/group.js';
 import { createIntake, type Intake } from '../../src/intake/intake.js';
@@ -17,7 +18,7 @@ const POLICY = policyOf({ ignore: ['USER_*'] });
 type Desk = { intake: Intake; letters: DeadLetter[]; counted(disposition: string): Promise<number>; errors: string[] };
 
 /** An intake whose reader only takes dead letters: batches are handed in by the test. */
-function deskOf(one: Stand, policy = POLICY): Desk {
+function deskOf(one: Stand, policy: Policy | (() => Policy) = POLICY): Desk {
   const letters: DeadLetter[] = [];
   const errors: string[] = [];
   const reader: LogReader = {
@@ -35,7 +36,12 @@ function deskOf(one: Stand, policy = POLICY): Desk {
       stats: new Stats(),
       freshForMs: FRESH_MS,
     },
-    ...{ rules: rulesFor(() => policy), logClockLeadMs: 0, maxChannels: 100, count: metrics.count },
+    ...{
+      rules: rulesFor(typeof policy === 'function' ? policy : () => policy),
+      logClockLeadMs: 0,
+      maxChannels: 100,
+      count: metrics.count,
+    },
     log: { ...silent, error: (_facts: object, text?: string) => void errors.push(text ?? '') },
   });
   const counted = async (disposition: string) => {
@@ -98,6 +104,16 @@ describe('intake', () => {
     expect(await window(one, 'C')).toEqual(['0']);
     expect(letters.map(({ index }) => index)).toEqual(strange.map((_, i) => i));
     expect(letters[0]!.reason).toContain('success must be 0, 1, true or false, got "degraded"');
+  });
+
+  it('judges a batch by the version of the rules by which it was classified, though they change meanwhile', async () => {
+    const one = await stand();
+    const slow = { overMs: 100 };
+    const versions = [policyOf({ slow }), policyOf({ size: 3 })];
+    const { intake } = deskOf(one, () => versions.shift() ?? policyOf({ size: 3 }));
+    await intake.handle(batch(...new Array(3).fill({ channel: 'C', success: true, durationMs: 101 })));
+    // The third slow call among ten is the one too many; by the later version slow calls are none.
+    expect(await one.client.exists(one.keys.blocked('C'))).toBe(1);
   });
 
   it('2.01 judges no channel in mode off, and keeps only the window of one that is observed', async () => {
