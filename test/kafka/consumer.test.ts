@@ -1,8 +1,7 @@
 import kafkajs from 'kafkajs';
-import { beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
-import { it } from '../support/at-the-same-time.js';
 import { plainKafka, sharedKafka } from '../support/kafka.js';
 import { releaseAtEnd } from '../support/releasers.js';
 import { until } from '../support/wait.js';

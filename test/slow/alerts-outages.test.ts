@@ -11,7 +11,7 @@ import { releaseAtEnd } from '../support/releasers.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/wait.js';
 
-describe('alerts while Redis is away', () => {
+describe.concurrent('alerts while Redis is away', () => {
   it('8.10 whose delivery could not be noted are sent again with the same id, never lost', {
     timeout: 60_000,
   }, async () => {
@@ -65,7 +65,7 @@ describe('alerts while Redis is away', () => {
   });
 });
 
-it('an alert whose worker is killed in the middle of its delivery, twice, is sent by the third, with the same id', async () => {
+it.concurrent('an alert whose worker is killed in the middle of its delivery, twice, is sent by the third, with the same id', async () => {
   const http = await startHttpReceiver();
   http.answerAlways('hang');
   const [url, prefix] = [sharedRedisUrl(), uniquePrefix()];

@@ -1,4 +1,4 @@
-import { beforeAll, expect } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { changeByHand } from '../../src/cli/change-by-hand.js';
 import { createPublisher } from '../../src/publisher/index.js';
 import { loadSettings } from '../../src/settings/load.js';
@@ -6,7 +6,6 @@ import { judgesOf } from '../kafka/judge.js';
 import { openKafkaLog } from '../kafka/kafka-log.js';
 import { wholeTopics } from '../kafka/whole-topics.js';
 import { metric } from '../process/workers.js';
-import { it } from '../support/at-the-same-time.js';
 import { type Fleet, openFleet, randomFrom, SHORT, seedOf, startLoad } from '../support/fleet.js';
 import { sharedKafka } from '../support/kafka.js';
 import { type RunningProcess, startProcess } from '../support/processes.js';
@@ -79,7 +78,7 @@ function unblock({ env }: Fleet, channels: readonly string[]): Promise<unknown> 
 
 const FATAL = ['before-record', 'mid-batch', 'after-record', 'after-mark', 'after-announce', 'before-commit'] as const;
 
-it('kill -9 of an outcome worker on Kafka, at each of six points, loses no outcome, counts none twice, and a block decided just before is told once', async () => {
+it.concurrent('kill -9 of an outcome worker on Kafka, at each of six points, loses no outcome, counts none twice, and a block decided just before is told once', async () => {
   const { fleet, scenes, end } = await openStage(FATAL);
   const blocked = FATAL.flatMap((point) => [`${point}/ALIPAY`, `${point}/sms/one`]);
   const signals = FATAL.map(async (point) => {
@@ -100,7 +99,7 @@ it('kill -9 of an outcome worker on Kafka, at each of six points, loses no outco
   expect({ channels, outcomes, blocks, alerts }).toEqual({ channels: 24, outcomes: 126, blocks: 12, alerts: 36 });
 }, 150_000);
 
-it('an outcome worker on Kafka that was stopped beyond its session and goes on as a zombie records, tells and commits in vain', async () => {
+it.concurrent('an outcome worker on Kafka that was stopped beyond its session and goes on as a zombie records, tells and commits in vain', async () => {
   const { fleet, scenes, end } = await openStage(['before-record', 'after-record', 'before-commit'] as const);
   const { receiver } = fleet;
   const all = [scenes['before-record'], scenes['after-record'], scenes['before-commit']];
@@ -136,7 +135,7 @@ it('an outcome worker on Kafka that was stopped beyond its session and goes on a
   expect({ channels, outcomes, blocks, alerts }).toEqual({ channels: 3, outcomes: 18, blocks: 3, alerts: 5 });
 }, 150_000);
 
-it('a worker on Kafka that is told to end under load, while alerts are answered with 500, ends soon with what it did committed, and another goes on at once', async () => {
+it.concurrent('a worker on Kafka that is told to end under load, while alerts are answered with 500, ends soon with what it did committed, and another goes on at once', async () => {
   const seed = seedOf('told to end');
   const [redis, brokers] = [sharedRedisUrl(), await sharedKafka()];
   const { topic, close } = await openKafkaLog(brokers, { partitions: 2 });

@@ -1,6 +1,6 @@
 import kafkajs from 'kafkajs';
 import { compressFrameSync } from 'lz4-napi';
-import { beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../deploy/local/redis-server.mjs';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { decompressors, registerCodecs } from '../../src/transport/kafka/codecs.js';
@@ -9,7 +9,6 @@ import { judgesOf, pattern, text } from '../kafka/judge.js';
 import { openKafkaLog } from '../kafka/kafka-log.js';
 import { workerEnv } from '../kafka/worker-env.js';
 import { metric, startWorker } from '../process/workers.js';
-import { it } from '../support/at-the-same-time.js';
 import { plainKafka, sharedKafka } from '../support/kafka.js';
 import { startRedis } from '../support/redis.js';
 import { releaseAtEnd } from '../support/releasers.js';
@@ -20,7 +19,7 @@ beforeAll(sharedKafka, 120_000);
 
 const TOO_LARGE = 'it becomes more than the 67108864 bytes that a batch may have unpacked';
 
-it('4.12 three workers that are restarted in turn under load lose nothing and count nothing twice', async () => {
+it.concurrent('4.12 three workers that are restarted in turn under load lose nothing and count nothing twice', async () => {
   const log = await openKafkaLog(await sharedKafka(), { partitions: 6 });
   releaseAtEnd(log.close);
   const judges = await judgesOf(log);
@@ -50,7 +49,7 @@ it('4.12 three workers that are restarted in turn under load lose nothing and co
   await judges.untilWindows(channels, pattern(0, sent), running);
 }, 120_000);
 
-it('kill -9 of two of three worker processes under load loses nothing and counts nothing twice', async () => {
+it.concurrent('kill -9 of two of three worker processes under load loses nothing and counts nothing twice', async () => {
   const log = await openKafkaLog(await sharedKafka(), { partitions: 6 });
   releaseAtEnd(log.close);
   const env = await workerEnv(log);
@@ -78,7 +77,7 @@ it('kill -9 of two of three worker processes under load loses nothing and counts
   await until(() => metric(workers[2]!, 'fuseline_log_lag'), { what: 'no lag', accept: (lag) => lag === 0 });
 }, 120_000);
 
-it('another Redis in place of the one of before gets everything of the last half minute again, exactly', async () => {
+it.concurrent('another Redis in place of the one of before gets everything of the last half minute again, exactly', async () => {
   const port = await freePort();
   const first = await startRedis({ port });
   const log = await openKafkaLog(await sharedKafka(), { partitions: 2, redisUrl: first.url });

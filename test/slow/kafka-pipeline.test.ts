@@ -1,10 +1,9 @@
-import { beforeAll, expect } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { withAdmin } from '../../src/transport/kafka/client.js';
 import { createTopics } from '../../src/transport/kafka/topic.js';
 import { fuseline } from '../cli/run.js';
 import { seeIncident, startPipeline } from '../process/pipeline.js';
 import { get, metric, startWorker, untilReady } from '../process/workers.js';
-import { it } from '../support/at-the-same-time.js';
 import { sharedKafka, uniqueTopic } from '../support/kafka.js';
 import { sharedRedisUrl, startRedis } from '../support/redis.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
@@ -21,7 +20,7 @@ async function newTopic(partitions: number): Promise<{ brokers: string; topic: s
   return { brokers, topic };
 }
 
-it('three separate processes on Kafka block a failing channel, tell people, bring it back, and tell them that too', async () => {
+it.concurrent('three separate processes on Kafka block a failing channel, tell people, bring it back, and tell them that too', async () => {
   const kafka = await newTopic(3);
   const pipeline = await startPipeline({ redis: sharedRedisUrl(), kafka });
   await seeIncident(pipeline, '微信支付');
@@ -52,7 +51,7 @@ it('three separate processes on Kafka block a failing channel, tell people, brin
   for (const worker of [second, recovery, alerts]) expect(await worker.exited).toEqual({ code: 0, signal: null });
 }, 180_000);
 
-it('a worker on Kafka whose Redis is away is not ready, with the reason, stays in its group, and goes on alone', async () => {
+it.concurrent('a worker on Kafka whose Redis is away is not ready, with the reason, stays in its group, and goes on alone', async () => {
   const { brokers, topic } = await newTopic(2);
   const server = await startRedis();
   const proxy = await startTcpProxy({ port: server.port });

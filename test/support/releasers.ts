@@ -5,7 +5,7 @@ const atEndOfFile: Array<() => Promise<void>> = [];
 /** Of the tests that run now, several in `it.concurrent`, the one that asks. Vitest's own hook would take the one begun last. */
 const ofTest = new AsyncLocalStorage<TestContext>();
 
-aroundEach((runTest, context) => releasingIn(context, runTest));
+aroundEach((runTest, context) => ofTest.run(context, runTest));
 afterAll(async () => {
   for (const release of atEndOfFile.splice(0).reverse()) await release();
 });
@@ -18,9 +18,4 @@ export function releaseAtEnd(release: () => Promise<void>): void {
   const context = ofTest.getStore();
   if (context) context.onTestFinished(release);
   else atEndOfFile.push(release);
-}
-
-/** Whatever `run` opens by and by is released when the test of this context has finished. All tests run so by themselves. */
-export function releasingIn<T>(context: TestContext, run: () => T): T {
-  return ofTest.run(context, run);
 }
