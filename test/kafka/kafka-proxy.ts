@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { releaseAtEnd } from '../support/releasers.js';
+import { startRelay } from '../support/relay.js';
 
 /** Requests by their number in Kafka's protocol. */
 export const FETCH = 1;
@@ -28,7 +26,6 @@ export async function startKafkaProxy({ port: target }: { port: number }): Promi
   let swallowed: number | 'all' | undefined;
   let coordinatorError = 0;
   let spoiled = 0;
-  const sockets = new Set<Socket>();
 
   /** The answer as it goes on; nothing, if it does not. FindCoordinator: correlation id, throttle time (from v1 on), error. */
   function spoil(answer: Buffer, api = -1, version = 0): Buffer | undefined {
@@ -43,56 +40,33 @@ export async function startKafkaProxy({ port: target }: { port: number }): Promi
     return answer;
   }
 
-  const listener = createServer((client) => {
-    const server = connect({ port: target, host: '127.0.0.1' });
-    const asked = new Map<number, { api: number; version: number }>();
-    for (const socket of [client, server]) {
-      sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on('error', () => socket.destroy());
-      socket.on('close', () => {
-        sockets.delete(socket);
-        for (const end of [client, server]) end.destroy();
-      });
-    }
-    client.on(
-      'data',
-      frames((request) => {
-        asked.set(request.readInt32BE(8), { api: request.readInt16BE(4), version: request.readInt16BE(6) });
-        server.write(request);
-      }),
-    );
-    server.on(
-      'data',
-      frames((answer) => {
-        const id = answer.readInt32BE(4);
-        const { api, version } = asked.get(id) ?? {};
-        asked.delete(id);
-        const goesOn = spoil(answer, api, version);
-        if (goesOn) client.write(goesOn);
-      }),
-    );
-  });
-  async function listen(port: number): Promise<void> {
-    listener.listen(port, '127.0.0.1');
-    await once(listener, 'listening');
-  }
-
-  async function refuse(): Promise<void> {
-    if (!listener.listening) return;
-    const closed = once(listener, 'close');
-    listener.close();
-    for (const socket of sockets) socket.destroy();
-    await closed;
-  }
-
-  await listen(0);
-  const { port } = listener.address() as AddressInfo;
-  releaseAtEnd(refuse);
+  const relay = await startRelay(
+    () => target,
+    ({ client, server }) => {
+      const asked = new Map<number, { api: number; version: number }>();
+      client.on('close', () => server.destroy());
+      server.on('close', () => client.destroy());
+      client.on(
+        'data',
+        frames((request) => {
+          asked.set(request.readInt32BE(8), { api: request.readInt16BE(4), version: request.readInt16BE(6) });
+          server.write(request);
+        }),
+      );
+      server.on(
+        'data',
+        frames((answer) => {
+          const id = answer.readInt32BE(4);
+          const { api, version } = asked.get(id) ?? {};
+          asked.delete(id);
+          const goesOn = spoil(answer, api, version);
+          if (goesOn) client.write(goesOn);
+        }),
+      );
+    },
+  );
   return {
-    port,
-    refuse,
-    accept: () => listen(port),
+    ...{ port: relay.port, refuse: relay.refuse, accept: relay.accept },
     swallow: (api) => {
       swallowed = api;
     },

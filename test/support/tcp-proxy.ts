@@ -1,5 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { type Pair, startRelay } from './relay.js';
 import { releaseAtEnd } from './releasers.js';
 import { sleep } from './wait.js';
 
@@ -33,23 +33,17 @@ type Trap = { request: RegExp; sprung: () => void };
 /** Stands between a client and a server on 127.0.0.1 and misbehaves as told; stopped at the end of the test. */
 export async function startTcpProxy({ port: firstTarget }: { port: number }): Promise<TcpProxy> {
   let target = firstTarget;
-  const pairs = new Set<{ client: Socket; server: Socket }>();
   const traps: Trap[] = [];
   let acceptedCount = 0;
   let delayMs = 0;
   let gate = Promise.resolve();
   let openGate: (() => void) | undefined;
 
-  const listener = createServer((client) => {
+  const { port, cutAll, refuse, accept } = await startRelay(() => target, join);
+
+  function join({ client, server }: Pair): void {
     acceptedCount += 1;
-    const server = connect({ port: target, host: '127.0.0.1' });
-    const pair = { client, server };
-    pairs.add(pair);
     let trap: Trap | undefined;
-    for (const socket of [client, server]) {
-      socket.setNoDelay(true);
-      socket.on('error', () => socket.destroy());
-    }
     const toServer = inOrder(server);
     client.on('data', (chunk: Buffer) => {
       toServer(() => {
@@ -68,11 +62,8 @@ export async function startTcpProxy({ port: firstTarget }: { port: number }): Pr
       server.end();
       trap.sprung();
     });
-    server.on('close', () => {
-      pairs.delete(pair);
-      toClient(() => client.destroySoon());
-    });
-  });
+    server.on('close', () => toClient(() => client.destroySoon()));
+  }
 
   /** Delays and gates what goes to one socket, and keeps its order. */
   function inOrder(to: Socket): (action: () => void) => void {
@@ -87,29 +78,6 @@ export async function startTcpProxy({ port: firstTarget }: { port: number }): Pr
       });
     };
   }
-
-  function cutAll(): void {
-    for (const { client, server } of pairs) {
-      client.destroy();
-      server.destroy();
-    }
-  }
-
-  async function listen(port: number): Promise<void> {
-    listener.listen(port, '127.0.0.1');
-    await once(listener, 'listening');
-  }
-
-  async function refuse(): Promise<void> {
-    if (!listener.listening) return;
-    const closed = once(listener, 'close');
-    listener.close();
-    cutAll();
-    await closed;
-  }
-
-  await listen(0);
-  const { port } = listener.address() as AddressInfo;
 
   async function stop(): Promise<void> {
     openGate?.();
@@ -134,11 +102,7 @@ export async function startTcpProxy({ port: firstTarget }: { port: number }): Pr
       openGate?.();
       openGate = undefined;
     },
-    refuse,
-    accept: async () => {
-      if (!listener.listening) await listen(port);
-    },
-    cutAll,
+    ...{ refuse, accept, cutAll },
     retarget: (to) => {
       target = to;
       cutAll();
