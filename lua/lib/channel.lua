@@ -49,7 +49,7 @@ local function readLane(prefix)
   if not fields[prefix .. 'state'] then
     return {
       prefix = prefix, state = 'closed', since = 0, ends = 0, hold = 0, incident = '', trips = 0, block = 0, blockedAt = 0, reason = '', actor = '',
-      note = '', step = 0, good = 0, badFrom = 0, badTo = 0, past = '',
+      note = '', step = 0, good = 0, badFrom = 0, badTo = 0, bad = -1, past = '',
     }
   end
   return {
@@ -67,10 +67,11 @@ local function readLane(prefix)
     note = fields[prefix .. 'note'] or '',
     step = number(prefix .. 'step'), -- of half-open: 0 is the first
     good = number(prefix .. 'good'), -- outcomes of this step that were good
-    -- Only where a policy learns the length of blocks: from when to when this incident is known to have been bad (0: a person began it),
-    -- and for how long the last ones were.
+    -- Only where a policy learns the length of blocks: from when to when the outage is known to have lasted (0: none is measured), how long
+    -- the longest one of this incident before it did (-1: there was none), and those of the last incidents.
     badFrom = number(prefix .. 'badFrom'),
     badTo = number(prefix .. 'badTo'),
+    bad = tonumber(fields[prefix .. 'bad']) or -1,
     past = fields[prefix .. 'past'] or '',
   }
 end

@@ -16,13 +16,20 @@ local function followKey()
   end
 end
 
+-- Mode `observe` keeps nothing hidden.
+local byHand = policy.also.manual and policy.mode == 'on'
+
+-- Nobody has released it yet: it goes on, and people are reminded.
+local function awaitRelease()
+  local ends = now + blockLength(real)
+  keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
+  moveEnd(ends, 'awaits-release')
+end
+
 -- The end of a block. What begins as of now, not of its own time, cannot be due again at once.
 local function endBlock()
-  if policy.also.manual and real.reason ~= PAUSED then
-    -- Nobody has released it yet: it goes on, and people are reminded.
-    local ends = now + blockLength(real)
-    keyEnds, channel.keyUntil, channel.key = keyEnd(ends), keyEnd(ends), 'set'
-    moveEnd(ends, 'awaits-release')
+  if byHand and real.reason ~= PAUSED then
+    awaitRelease()
   elseif policy.also.halfOpen and real.reason ~= PAUSED then
     tryAgain(real.ends)
   else
@@ -51,9 +58,9 @@ local function due()
     elseif deleted and not (real.state == 'half-open' and real.ends ~= -1 and real.ends <= now) then
       close(real, now, 'deleted')
     end
-    if real.state == 'half-open' and policy.also.manual then
+    if real.state == 'half-open' and byHand then
       -- New rules: from now on a person decides.
-      open(real, now, 'awaits-release')
+      awaitRelease()
     elseif real.state == 'half-open' and real.ends ~= -1 and real.ends <= now then
       endTrial()
     end

@@ -43,50 +43,64 @@ local function remember(ends)
   channel.last = math.max(channel.last, ends == -1 and now or ends)
 end
 
--- How long outages are known to have lasted: from the first block to the last that failures gave rise to. Neither the blocks themselves nor
--- time in use are part of it, or each would make the next one longer, however the channel does.
+-- How long outages are known to have lasted: from a first block to the last that failures gave rise to, one for each incident, the longest.
+-- Neither the last block nor time in use is part of it, or each would make the next one longer, however the channel does.
 local PAST_KEPT, PAST_LEAST = 10, 3
 
--- What was learned in mode `observe` holds until the channel has an outage of its own.
+-- What was learned in mode `observe` holds until the channel has an incident of its own.
 local function pastOf(lane)
   return lane == real and lane.past == '' and shadow.past or lane.past
 end
 
 -- The outage is over, or out of our sight.
-local function measured(lane)
-  if lane.badFrom == 0 then return end
-  local kept = {}
-  for each in string.gmatch(pastOf(lane), '%d+') do kept[#kept + 1] = each end
-  kept[#kept + 1] = int(lane.badTo - lane.badFrom)
-  lane.past = table.concat(kept, ' ', math.max(1, #kept - PAST_KEPT + 1))
+local function endOutage(lane)
+  if lane.badFrom > 0 then lane.bad = math.max(lane.bad, lane.badTo - lane.badFrom) end
   lane.badFrom = 0
 end
 
--- A block begins. After longer in use than a block lasts it is another outage.
+-- The incident is over.
+local function learn(lane)
+  endOutage(lane)
+  if lane.bad < 0 then return end
+  local kept = {}
+  for each in string.gmatch(pastOf(lane), '%d+') do kept[#kept + 1] = each end
+  kept[#kept + 1] = int(lane.bad)
+  lane.past = table.concat(kept, ' ', math.max(1, #kept - PAST_KEPT + 1))
+  lane.bad = -1
+end
+
+-- A block begins. It goes on with the outage if the channel failed as soon as it was used, or tried, again.
 local function measure(lane, at, relapse, judged)
-  local inUse = lane.state == 'closed' and at - lane.since or 0
-  if not (relapse and judged and lane.badFrom > 0 and inUse <= policy.blockFor) then
-    measured(lane)
+  local soon = at - lane.since <= math.max(policy.blockFor / 10, 10000)
+  if not (relapse and judged and lane.badFrom > 0 and soon) then
+    endOutage(lane)
+    if not relapse then lane.bad = -1 end
     lane.badFrom = policy.also.timesMean and judged and at or 0
   end
   lane.badTo = at
 end
 
--- Length of the first block of an incident.
-local function firstLength(lane)
+-- Length of a block before growth. Learned is that of the first one of an incident: while the channel is known to be down, nobody is burnt
+-- more often than by what is written.
+local function baseLength(lane)
   local sum, n = 0, 0
   for each in string.gmatch(pastOf(lane), '%d+') do sum, n = sum + tonumber(each), n + 1 end
   if not policy.also.timesMean or n < PAST_LEAST then return policy.blockFor end
-  return math.max(policy.also.blockMin, policy.also.timesMean * sum / n)
+  local learned = math.max(policy.also.blockMin, policy.also.timesMean * sum / n)
+  return lane.trips > 1 and math.max(learned, policy.blockFor) or learned
 end
 
 -- Jitter is drawn from the epoch, so that reading a batch again gives the same block.
 local function blockLength(lane)
   local most = math.max(policy.blockMax, policy.blockFor)
-  local length = math.min(firstLength(lane) * policy.growth ^ (lane.trips - 1), most)
+  local length, trips = math.min(baseLength(lane), most), 1
+  -- Step by step, because powers of a fraction differ in their last digit from one language to the other.
+  while policy.growth > 1 and trips < lane.trips and length < most do
+    length, trips = math.min(length * policy.growth, most), trips + 1
+  end
   if policy.also.jitter then
     local drawn = ((channel.epoch % 1000003) * 7919 + 104729) % 10007 / 10007
-    length = math.min(length * (1 + policy.also.jitter * (2 * drawn - 1)), most)
+    length = math.max(math.min(length * (1 + policy.also.jitter * (2 * drawn - 1)), most), policy.also.blockMin or 0)
   end
   return math.floor(length)
 end
@@ -156,7 +170,7 @@ local function close(lane, at, reason, hand)
   lane.state, lane.since, lane.ends = 'closed', at, 0
   if not paused then
     lane.hold = policy.hold > 0 and at + policy.hold or 0
-    if lane.hold == 0 then measured(lane) end
+    if lane.hold == 0 then learn(lane) end
   end
   if lane == shadow then return end
   keyEnds, channel.key, channel.keyUntil = -2, 'delete', 0
@@ -211,19 +225,20 @@ end
 local function held(lane)
   local at = lane.hold
   lane.hold, lane.reason, lane.actor, lane.note = 0, 'held', '', ''
-  measured(lane)
+  learn(lane)
   nextEpoch()
   if lane == real then push('held', lane, 'closed', at, 0) end
 end
 
--- The end of a block was moved, by hand or by another program.
+-- The end of a block was moved, by hand or by another program, or because it awaits a release by hand: then also out of a trial.
 local function moveEnd(ends, reason, hand)
-  local before = real.ends
-  measured(real)
+  local before, from = real.ends, real.state
+  endOutage(real)
   real.ends = ends
+  if reason == 'awaits-release' and from == 'half-open' then real.state, real.since = 'open', now end
   if hand then real.reason, real.actor, real.note = reason, hand.actor, hand.note end
   remember(ends)
   nextEpoch()
-  local later = ends == -1 or (before ~= -1 and ends > before)
-  push(later and 'extended' or 'shortened', real, real.state, now, real.blockedAt, { reason = reason })
+  local later = from ~= real.state or ends == -1 or (before ~= -1 and ends > before)
+  push(later and 'extended' or 'shortened', real, from, now, real.blockedAt, { reason = reason })
 end

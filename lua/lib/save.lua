@@ -11,7 +11,7 @@ local function saveLane(into, lane)
   -- Only where half-open is known: elsewhere a state stays as small as it was.
   if lane.state == 'half-open' or fields[lane.prefix .. 'step'] then values.step, values.good = int(lane.step), int(lane.good) end
   if policy.also.timesMean or fields[lane.prefix .. 'past'] then
-    values.badFrom, values.badTo, values.past = int(lane.badFrom), int(lane.badTo), lane.past
+    values.badFrom, values.badTo, values.bad, values.past = int(lane.badFrom), int(lane.badTo), int(lane.bad), lane.past
   end
   for name, value in pairs(values) do
     into[#into + 1] = lane.prefix .. name

@@ -57,8 +57,9 @@ export function render(transition: Transition, { locale, timeZone, isReleasedByH
   say('sources', top(transition.evidence, 'source', words));
   if (kind === 'recovered') say('lasted', lasted(transition, words, time));
   else if (kind !== 'held') say('since', time(transition.blockedAt || transition.at));
-  const byHand = (isReminder || isReleasedByHand) && transition.until !== -1;
-  if (kind === 'observed') say('until', next(transition, words, time));
+  const byHand = isReminder || isReleasedByHand;
+  if (kind === 'observed' || (transition.to === 'open' && transition.until === -1))
+    say('until', next(transition, words, time));
   else if (transition.to === 'open') say(byHand ? 'reminded' : 'next', next(transition, words, time));
   if (kind === 'forced') say('until', next(transition, words, time));
   if (kind === 'held')

@@ -143,7 +143,7 @@ function blockWords({ block, holdMs, halfOpen, isReleasedByHand }: Policy): stri
     ...(ofPast === undefined
       ? []
       : [
-          `once three outages are known, an incident's first block lasts ${ofPast.timesMean} times the mean of the last ten, from ${formatDuration(ofPast.minMs)} to ${formatDuration(maxMs)}; an outage counts from its first block to the last that failures gave rise to, and after longer in use than ${formatDuration(forMs)} it is another`,
+          `once three outages are known, an incident's first block lasts ${ofPast.timesMean} times the mean of the last ten, from ${formatDuration(ofPast.minMs)} to ${formatDuration(maxMs)}; an outage counts from its first block to the last that came at once, within ${formatDuration(Math.max(Math.floor(forMs / 10), 10_000))} of use`,
         ]),
     ...(isReleasedByHand ? ['it does not end by itself: people are reminded, until one of them unblocks'] : []),
     ...(halfOpen === undefined ? [] : [halfOpenWords(halfOpen)]),

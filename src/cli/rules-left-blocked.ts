@@ -13,6 +13,8 @@ export async function leftBlocked({ client, keys }: { client: RedisClient; keys:
     rulesInForce(client, keys),
     answered(readAgenda(client, keys), 'the agenda'),
   ]);
-  const off = agenda.filter((channel) => rules.policyFor(channel).mode === 'off');
+  const off = [...new Set([...agenda, ...rules.namedChannels()])].filter(
+    (channel) => rules.policyFor(channel).mode === 'off',
+  );
   return off.length === 0 ? [] : answered(findBlocked(client, keys, off), 'the block keys');
 }

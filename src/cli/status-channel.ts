@@ -1,6 +1,6 @@
 import type { ChannelRead } from '../channel/snapshot.js';
 import { PAUSED } from '../domain/lane.js';
-import { blockMs, type Mode, type Policy } from '../domain/policy.js';
+import { awaitsRelease, blockMs, type Mode, type Policy } from '../domain/policy.js';
 import type { State } from '../domain/transition.js';
 import type { ChannelStats } from '../intake/stats.js';
 import { applyRead, isByHand, newView, type View } from '../reader/view.js';
@@ -172,7 +172,7 @@ export function channelStatus(
     wouldBeBlockedUntil: later(more.shadow),
     ...(state === 'half-open' && blocked ? { trial: trialOf(policy, read.state?.step ?? 0, more.good) } : {}),
     level: blocked || policy.mode !== 'on' ? '' : view.level,
-    awaitsRelease: policy.isReleasedByHand === true && state === 'open' && blocked && !isPaused,
+    awaitsRelease: awaitsRelease(policy) && state === 'open' && blocked && !isPaused,
     ...(policy.block.ofPast === undefined ? {} : { learned: learnedOf(policy, more) }),
     window: windowOf(policy, more.calls),
     lastMinute: lastMinute ?? { successes: 0, failures: 0 },

@@ -23,10 +23,12 @@ export type Lane = {
   /** Of half-open: which step, and its good outcomes so far. */
   step: number;
   good: number;
-  /** Where a policy learns: from when to when this incident is known to have been bad; 0: not measured. */
+  /** Where a policy learns: from when to when the outage is known to have lasted; 0: none is measured. */
   badFrom: number;
   badTo: number;
-  /** For how long the last incidents were, ms each. */
+  /** How long the longest outage of this incident before it lasted, ms; -1: there was none. */
+  bad: number;
+  /** Those of the last incidents. */
   past: readonly number[];
 };
 
@@ -57,6 +59,7 @@ export function newLane(shadow: boolean): Lane {
     good: 0,
     badFrom: 0,
     badTo: 0,
+    bad: -1,
     past: [],
   };
 }
@@ -71,32 +74,36 @@ export function isOver(lane: Lane, now: number): boolean {
   return lane.ends !== -1 && lane.ends <= now;
 }
 
+/** So soon in use or on trial again, in ms, a failure goes on with the outage; or a tenth of the block's length, if that is more. */
+const SOON_MS = 10_000;
+
 /**
- * How long outages are known to have lasted: from the first block to the last that failures gave rise to. Neither the blocks themselves nor
- * time in use are part of it, or each would make the next one longer, however the channel does. To be called as a block begins; after longer
- * in use than a block lasts it is another outage.
- *
- * @param past of the lane, or what stands for it
+ * How long outages are known to have lasted: from a first block to the last that failures gave rise to, one for each incident, the longest.
+ * Neither the last block nor time in use is part of it, or each would make the next one longer, however the channel does. To be called
+ * before the lane is marked as blocked.
  */
-export function measure(
-  { block }: Policy,
-  lane: Lane,
-  past: readonly number[],
-  { now, isRelapse, isJudged }: { readonly now: number; readonly isRelapse: boolean; readonly isJudged: boolean },
-): void {
-  const inUse = lane.state === 'closed' ? now - lane.since : 0;
-  if (!(isRelapse && isJudged && lane.badFrom > 0 && inUse <= block.forMs)) {
-    endMeasure(lane, past);
+export function measure({ block }: Policy, lane: Lane, now: number, isRelapse: boolean, isJudged: boolean): void {
+  const isSoon = now - lane.since <= Math.max(block.forMs / 10, SOON_MS);
+  if (!(isRelapse && isJudged && lane.badFrom > 0 && isSoon)) {
+    endOutage(lane);
+    if (!isRelapse) lane.bad = -1;
     lane.badFrom = block.ofPast !== undefined && isJudged ? now : 0;
   }
   lane.badTo = now;
 }
 
 /** The outage is over, or out of our sight. */
-export function endMeasure(lane: Lane, past: readonly number[]): void {
-  if (lane.badFrom === 0) return;
-  lane.past = [...past, lane.badTo - lane.badFrom].slice(-PAST_KEPT);
+export function endOutage(lane: Lane): void {
+  if (lane.badFrom > 0) lane.bad = Math.max(lane.bad, lane.badTo - lane.badFrom);
   lane.badFrom = 0;
+}
+
+/** The incident is over. @param past of the lane, or what stands for it */
+export function learn(lane: Lane, past: readonly number[]): void {
+  endOutage(lane);
+  if (lane.bad < 0) return;
+  lane.past = [...past, lane.bad].slice(-PAST_KEPT);
+  lane.bad = -1;
 }
 
 /** When the block key goes. @param ends of the block; -1 without end */

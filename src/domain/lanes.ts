@@ -1,11 +1,12 @@
 import {
   type Decision,
-  endMeasure,
+  endOutage,
   type Hand,
   isHeld,
   isOver,
   keyEnd,
   type Lane,
+  learn,
   measure,
   PAUSED,
   RESUMED,
@@ -13,7 +14,7 @@ import {
   trial,
 } from './lane.js';
 import { LaneState } from './lane-state.js';
-import { blockMs, type Policy } from './policy.js';
+import { awaitsRelease, blockMs, type Policy } from './policy.js';
 import type { Evidence, TransitionKind } from './transition.js';
 
 const NO_INCIDENT = { incident: '', trips: 0 };
@@ -29,9 +30,9 @@ export class Lanes extends LaneState {
     if (isHeld(real, now)) this.#held(real, now);
     if (this.isForcing && this.forced <= now) this.endForce(now, this.forced, 'expired');
     if (real.state === 'open' && isOver(real, now)) this.#endBlock(policy, now);
-    if (real.state === 'half-open' && policy.isReleasedByHand) {
+    if (real.state === 'half-open' && awaitsRelease(policy)) {
       // New rules: from now on a person decides.
-      this.open(policy, real, now, 'awaits-release', {});
+      this.moveEnd(policy, now, now + this.blockMs(policy, real), 'awaits-release');
     } else if (real.state === 'half-open' && isOver(real, now)) {
       // What begins as of now, not of its own time, cannot be due again at once.
       if (policy.halfOpen?.reopens) this.open(policy, real, now, 'half-open-timeout', {});
@@ -45,7 +46,7 @@ export class Lanes extends LaneState {
   #endBlock(policy: Policy, now: number): void {
     const { real } = this;
     const isPause = real.reason === PAUSED;
-    if (policy.isReleasedByHand && !isPause) {
+    if (awaitsRelease(policy) && !isPause) {
       // Nobody has released it yet: it goes on, and people are reminded.
       this.moveEnd(policy, now, now + this.blockMs(policy, real), 'awaits-release');
     } else if (policy.halfOpen !== undefined && !isPause) this.#tryAgain(policy, policy.halfOpen.waitMs, now);
@@ -114,8 +115,7 @@ export class Lanes extends LaneState {
     const trips = relapse ? lane.trips + 1 : 1;
     // Only a verdict comes with facts: people prove nothing. A trial that had too few outcomes says neither.
     const isJudged = how.decision !== undefined;
-    if (isJudged || how.hand || !relapse)
-      measure(policy, lane, this.#pastOf(lane), { now, isRelapse: relapse, isJudged });
+    if (isJudged || how.hand || !relapse) measure(policy, lane, now, relapse, isJudged);
     lane.trips = trips;
     const ends = how.ends ?? now + this.blockMs(policy, lane);
     const begun = { block: this.epoch, blockedAt: now, since: now };
@@ -159,7 +159,7 @@ export class Lanes extends LaneState {
     Object.assign(lane, { reason: told, state: 'closed', since: at, ends: 0 });
     if (!isPause) {
       lane.hold = policy.holdMs > 0 ? at + policy.holdMs : 0;
-      if (lane.hold === 0) endMeasure(lane, this.#pastOf(lane));
+      if (lane.hold === 0) learn(lane, this.#pastOf(lane));
     }
     this.clear(policy, lane);
     if (!lane.shadow) {
@@ -173,23 +173,24 @@ export class Lanes extends LaneState {
   /** @param hand who moved it, and is then who blocks; absent: nobody did */
   moveEnd(policy: Policy, now: number, ends: number, reason: string, hand?: Hand): void {
     const { real } = this;
-    const before = real.ends;
-    endMeasure(real, this.#pastOf(real));
+    const { ends: before, state: from } = real;
+    endOutage(real);
     real.ends = ends;
     if (hand) real.reason = reason;
     this.keyEnds = keyEnd(policy, ends);
     this.remember(ends, now);
     this.next(now);
-    const later = ends === -1 || (before !== -1 && ends > before);
+    if (reason === 'awaits-release' && from === 'half-open') Object.assign(real, { state: 'open', since: now });
+    const later = from !== real.state || ends === -1 || (before !== -1 && ends > before);
     const kind = later ? 'extended' : 'shortened';
-    this.push(kind, real, real.state, now, real.blockedAt, { hand, decision: { reason } });
+    this.push(kind, real, from, now, real.blockedAt, { hand, decision: { reason } });
     this.stamp(now);
   }
 
   #held(lane: Lane, now: number): void {
     const at = lane.hold;
     Object.assign(lane, { hold: 0, reason: 'held' });
-    endMeasure(lane, this.#pastOf(lane));
+    learn(lane, this.#pastOf(lane));
     this.next(now);
     if (!lane.shadow) this.push('held', lane, 'closed', at, 0, {});
     this.stamp(now);
@@ -200,7 +201,7 @@ export class Lanes extends LaneState {
     return blockMs(block, { trips: lane.trips, past: this.#pastOf(lane) }, this.epoch);
   }
 
-  /** What was learned in mode `observe` holds until the channel has an outage of its own. */
+  /** What was learned in mode `observe` holds until the channel has an incident of its own. */
   #pastOf(lane: Lane): readonly number[] {
     return lane === this.real && lane.past.length === 0 ? this.shadow.past : lane.past;
   }

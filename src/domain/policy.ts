@@ -118,11 +118,15 @@ export function windowTtlMs(policy: Policy): number {
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
 }
 
-/** How long the first block of an incident is to last, below the longest. @param past how long the last incidents were, ms each */
-function firstBlockMs({ forMs, ofPast }: BlockLength, past: readonly number[]): number {
+/**
+ * Length of a block before growth. Learned is that of the first one of an incident: while the channel is known to be down, nobody is burnt
+ * more often than by what is written. @param past how long the last outages were, ms each
+ */
+function baseMs({ forMs, ofPast }: BlockLength, trips: number, past: readonly number[]): number {
   if (ofPast === undefined || past.length < PAST_LEAST) return forMs;
   const sum = past.reduce((total, ms) => total + ms, 0);
-  return Math.max(ofPast.minMs, (ofPast.timesMean * sum) / past.length);
+  const learned = Math.max(ofPast.minMs, (ofPast.timesMean * sum) / past.length);
+  return trips > 1 ? Math.max(learned, forMs) : learned;
 }
 
 /**
@@ -135,13 +139,22 @@ export function blockMs(
   epoch: number,
 ): number {
   const most = Math.max(block.maxMs, block.forMs);
-  const length = Math.min(firstBlockMs(block, past) * block.growth ** (trips - 1), most);
+  let length = Math.min(baseMs(block, trips, past), most);
+  // Step by step, because powers of a fraction differ in their last digit from one language to the other.
+  for (let trip = 1; block.growth > 1 && trip < trips && length < most; trip += 1)
+    length = Math.min(length * block.growth, most);
   if (block.jitter === undefined) return Math.floor(length);
   const drawn = (((epoch % 1_000_003) * 7_919 + 104_729) % 10_007) / 10_007;
-  return Math.floor(Math.min(length * (1 + block.jitter * (2 * drawn - 1)), most));
+  const least = block.ofPast?.minMs ?? 0;
+  return Math.floor(Math.max(Math.min(length * (1 + block.jitter * (2 * drawn - 1)), most), least));
+}
+
+/** Whether a block goes on until a person ends it. Mode `observe` keeps nothing hidden. */
+export function awaitsRelease({ isReleasedByHand, mode }: Policy): boolean {
+  return isReleasedByHand === true && mode === 'on';
 }
 
 /** How much longer than the block its key lives: through half-open, or until a reminder, programs that know only `EXISTS` stay out. */
-export function keyGraceMs({ halfOpen, isReleasedByHand, block }: Policy): number {
-  return Math.max(halfOpen?.waitMs ?? 0, isReleasedByHand ? block.forMs : 0);
+export function keyGraceMs(policy: Policy): number {
+  return Math.max(policy.halfOpen?.waitMs ?? 0, awaitsRelease(policy) ? policy.block.forMs : 0);
 }

@@ -52,11 +52,19 @@ function combinations(rule: PolicyRule): string[] {
 const REMINDED_LEAST_MS = 60_000;
 
 function blockLengths({ block, hold, release }: PolicyRule): string[] {
-  const { for: length, timesMean }: Partial<Exclude<typeof block, string | undefined>> =
-    typeof block === 'object' ? block : { for: block };
+  const {
+    for: length,
+    timesMean,
+    jitter = 0,
+  }: Partial<Exclude<typeof block, string | undefined>> = typeof block === 'object' ? block : { for: block };
   const found: string[] = [];
-  if (release === 'manual' && (parseDuration(length) ?? REMINDED_LEAST_MS) < REMINDED_LEAST_MS)
-    found.push(`release: manual reminds people each block, which must last 1m or more, got ${show(length)}`);
+  if (
+    release === 'manual' &&
+    (parseDuration(length) ?? 30 * REMINDED_LEAST_MS) * (1 - jitter / 100) < REMINDED_LEAST_MS
+  )
+    found.push(
+      `release: manual reminds people each block, which must last 1m or more${jitter > 0 ? ` less its jitter` : ''}, got ${show(length)}`,
+    );
   if (release === 'manual' && timesMean !== undefined)
     found.push('release: manual and block.timesMean exclude each other: people say how long such a block lasts');
   if (timesMean !== undefined && parseDuration(hold) === 0)

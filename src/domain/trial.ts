@@ -19,7 +19,7 @@ export function isDrawn({ block, share = 0 }: Trial, key: unknown): boolean {
 
 /** Whether this names a user. Callers hand over what they have: `null` for somebody who is not logged in must not stand for them all. */
 export function isKey(key: unknown): key is string | number {
-  return (typeof key === 'string' && key !== '') || typeof key === 'number';
+  return (typeof key === 'string' && key !== '') || (typeof key === 'number' && !Number.isNaN(key));
 }
 
 /** FNV-1a over UTF-16 units, then the finalizer of MurmurHash3 (both public domain): FNV's low bits alone follow those of the last unit. */

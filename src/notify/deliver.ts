@@ -35,7 +35,14 @@ const UNPROMPTED_WAIT_MS = 1_000;
 const HOLD_MARGIN_MS = 3_000;
 const REMEMBER_TRIES = 4;
 
-type Attempt = { readonly job: Job; readonly data: DeliveryData; readonly receiver: Receiver; readonly run: string };
+type Attempt = {
+  readonly job: Job;
+  readonly data: DeliveryData;
+  readonly receiver: Receiver;
+  readonly run: string;
+  /** `performance.now()`, before the turn was asked for. */
+  readonly begunAt: number;
+};
 
 /**
  * Makes the handler of the queue of one receiver: one attempt to deliver one message. Reads the receiver anew each time, so that a
@@ -55,7 +62,7 @@ export function createDeliver(options: DeliverOptions): (job: Job) => Promise<Ve
     const receiver = rules.receivers().find(({ name }) => name === data.receiver);
     // Taken out of the rules at this moment: its queue stays, for when it comes back.
     if (!receiver) return { verdict: 'later', delayMs: GONE_WAIT_MS };
-    const attempt = { job, data, receiver, run: `${job.id}:${job.starts}` };
+    const attempt = { job, data, receiver, run: `${job.id}:${job.starts}`, begunAt: performance.now() };
     const claim = await claimTurn(attempt);
     if ('verdict' in claim && (claim.verdict === 'send' || claim.verdict === 'both'))
       return send(attempt, claim.verdict === 'both');
@@ -88,6 +95,8 @@ export function createDeliver(options: DeliverOptions): (job: Job) => Promise<Ve
 
   async function send(attempt: Attempt, untold: boolean): Promise<Verdict> {
     const { job, data, receiver } = attempt;
+    // This process stood still since it asked: the turn may be over before the message is out, and another may have told newer news.
+    if (performance.now() - attempt.begunAt > HOLD_MARGIN_MS) return release(attempt, { verdict: 'later', delayMs: 0 });
     const delivery = await attemptOnce(attempt, untold, options);
     if (delivery.outcome === 'delivered') return remember(attempt);
     // Our own end, not the receiver's failure.

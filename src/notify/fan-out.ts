@@ -1,5 +1,6 @@
 import { isTold, render } from '../alert/render.js';
 import { glob } from '../domain/glob.js';
+import { awaitsRelease } from '../domain/policy.js';
 import type { Receiver, Route } from '../domain/receiver.js';
 import { Transition } from '../domain/transition.js';
 import type { Log } from '../observe/log.js';
@@ -27,7 +28,7 @@ export function createFanOut({ queues, told, rules, log, attempts }: FanOutOptio
   async function give(receiver: Receiver, transition: Transition): Promise<void> {
     const id = notifyJobId(transition, receiver.name);
     const { locale, timeZone } = receiver;
-    const { isReleasedByHand } = rules.policyFor(transition.channel);
+    const isReleasedByHand = awaitsRelease(rules.policyFor(transition.channel));
     const message = render(transition, { locale, timeZone, isReleasedByHand });
     const data: DeliveryData = { v: 1, receiver: receiver.name, id, transition, message };
     // First what is known of the channel, then the job: else an older message, retried at this moment, would pass for the newest.

@@ -31,7 +31,7 @@ export type PublisherOptions = Omit<PublisherSettings, 'writer' | 'onClose'> & {
 /**
  * Makes the object that services publish with. Synchronous: the log may be away, now or later; outcomes wait meanwhile.
  *
- * It does not keep the process alive. A process that ends by itself loses what still waits, at most the last 25 ms of them;
+ * It does not keep the process alive. A process that ends by itself loses what still waits, the last 30 ms of them, more where the log is slow or away;
  * `flush()` or `close()` before the end loses nothing.
  *
  * @throws {RedisUrlError} the URL is none

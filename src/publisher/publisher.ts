@@ -65,6 +65,12 @@ export type Publisher<Channel extends string = string> = {
 };
 
 const FLUSH_MS = 5_000;
+/** Longest wait that a timer can be set to. */
+const WAIT_MOST_MS = 2 ** 31 - 1;
+
+/** What is no time takes the default. */
+const waitOf = (ms: number | undefined, otherwise: number) =>
+  ms !== undefined && ms >= 0 ? Math.min(ms, WAIT_MOST_MS) : otherwise;
 
 /** Builds a publisher upon any transport's writer; most want `createPublisher`. The writer stays the caller's to close. */
 export function publishTo<Channel extends string = string>(settings: PublisherSettings): Publisher<Channel> {
@@ -94,8 +100,8 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
 
   constructor(settings: PublisherSettings) {
     this.#settings = settings;
-    this.#batchMs = settings.batchMs ?? 5;
-    this.#quietBatchMs = Math.max(this.#batchMs, settings.quietBatchMs ?? 25);
+    this.#batchMs = waitOf(settings.batchMs, 5);
+    this.#quietBatchMs = Math.max(this.#batchMs, waitOf(settings.quietBatchMs, 25));
     this.#batchSize = settings.batchSize ?? 500;
     const { maxBuffered = 100_000, maxBufferedBytes = 16 * 1_048_576 } = settings;
     this.#buffer = new OutcomeBuffer(maxBuffered, maxBufferedBytes, ({ outcome }) =>
@@ -117,7 +123,8 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
     else if (typeof read === 'string') this.#drop(outcome, 'invalid', read);
     else {
       this.#published += 1;
-      this.#buffer.push({ outcome: read, queuedAt: nowMs, bytes: bytesOf(read) }, this.#taken);
+      const queuedAt = Number.isFinite(nowMs) ? nowMs : performance.now();
+      this.#buffer.push({ outcome: read, queuedAt, bytes: bytesOf(read) }, this.#taken);
       this.#urgent ||= !read.success || read.retryAfterMs !== undefined;
       this.#schedule();
     }
@@ -132,7 +139,8 @@ class BufferedPublisher<Channel extends string> implements Publisher<Channel> {
     const target = this.#published;
     const done = () => this.#settled() >= target;
     if (done()) return true;
-    if (!this.#sending) this.#wakeUp.soon();
+    // Not around the back-off: whoever flushes after each request must not hammer a log that is away.
+    if (!this.#sending && this.#failures === 0) this.#wakeUp.soon();
     return await new Promise<boolean>((resolve) => {
       const end = (all: boolean) => {
         clearTimeout(timer);

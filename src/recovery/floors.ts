@@ -23,7 +23,7 @@ export type FloorWatchOptions = {
   readonly log: Log;
   /** Channels that had traffic in the last minute. */
   readonly seen?: () => Promise<Iterable<string>>;
-  /** For how long there must have been traffic before the members of a group of patterns are taken for known; default 90 s. */
+  /** For how long there must have been traffic before the members of a group of patterns are taken for known; default 10 min. */
   readonly learnMs?: number;
   readonly quietMs?: number;
 };
@@ -50,7 +50,9 @@ type Episode = z.infer<typeof Episode>;
 
 export function createFloorWatch(options: FloorWatchOptions): FloorWatch {
   const { client, keys, rules, queues, log, quietMs = QUIET_MS } = options;
-  const seen = new SeenMembers(options.seen, options.learnMs);
+  // The log may be on another server, and away: that says nothing of groups whose members are named.
+  const onError = (err: unknown) => log.warn({ err }, 'which channels have traffic cannot be read');
+  const seen = new SeenMembers(options.seen, onError, options.learnMs);
 
   /** Groups of whose healthy members too few may be known yet: nothing is said of them. */
   const isUnsure = (group: string) => !seen.isComplete && rules.patternGroups().has(group);

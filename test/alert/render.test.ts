@@ -44,7 +44,7 @@ describe('a message', () => {
       evidence: [],
     });
     expect(text(byHand, en)).toContain('Reason: by hand, ann\nNote: contract ended\n');
-    expect(text(byHand, en)).toContain('Next try: not until somebody unblocks it');
+    expect(text(byHand, en)).toContain('Until: somebody unblocks it');
     expect(text(byHand, en)).not.toContain('Last calls');
   });
 
@@ -116,7 +116,7 @@ describe('a message', () => {
       'ALIPAY is degraded: cached',
       'Channel: ALIPAY',
       'State: in use',
-      'Reason: success rate below the line of this level',
+      'Reason: its success rate; a level is left 5 points above its line',
       'Last calls: 9 failed, 11 succeeded, 0 assumed to have succeeded, of 20',
       'Success rate: 55 %, threshold 60 %',
       'Top codes: TIMEOUT ×3, 500 ×1',
@@ -126,7 +126,7 @@ describe('a message', () => {
     expect(text(degraded({ incident: '7' }), en)).toMatch(/Incident: 7$/);
     const chinese = text(degraded(), { locale: 'zh-CN', timeZone: 'Asia/Shanghai' });
     expect(chinese).toContain('ALIPAY 已降级：cached\n');
-    expect(chinese).toContain('原因: 成功率低于该级别的界线\n');
+    expect(chinese).toContain('原因: 成功率决定级别；高出界线 5 个百分点才解除\n');
     expect(text(degraded({ before: 'fallback' }), en)).toMatch(
       /^ALIPAY is now degraded as cached, before as fallback\n/,
     );
@@ -166,7 +166,7 @@ describe('a message', () => {
     expect(text(blocked(), en)).toContain('Next try: 2026-03-01 11:00:00 (UTC)');
     expect(text(blocked(), byHand)).toContain('Next reminder: 2026-03-01 11:00:00 (UTC)');
     expect(text(blocked(), byHand)).not.toContain('Next try');
-    expect(text(blocked({ until: -1 }), byHand)).toContain('Next try: not until somebody unblocks it');
+    expect(text(blocked({ until: -1 }), byHand)).toContain('Until: somebody unblocks it');
     const observed = text(blocked({ kind: 'observed' }), byHand);
     expect(observed).toContain('Until: 2026-03-01 11:00:00 (UTC)');
     expect(observed).not.toMatch(/Next/);

@@ -98,9 +98,29 @@ describe('release by hand, in script and model alike', () => {
       if (what === 'a good call')
         expect(await channel.record('S', MANUAL)).toMatchObject({ blocked: true, counted: 0 });
       else await channel.recover(MANUAL);
-      expect(channel.told.at(-1)).toMatchObject({ kind: 'relapsed', reason: 'awaits-release', from: 'half-open' });
-      expect(channel.told.at(-1)!.until).toBe(channel.now + MINUTE_MS);
+      expect(channel.told.at(-1)).toMatchObject({
+        ...{ kind: 'extended', reason: 'awaits-release', from: 'half-open', to: 'open', trips: 1, blockedAt: START },
+        until: channel.now + MINUTE_MS,
+      });
+      expect(await channel.client.get(channel.names[1])).toBe('open');
     }
+  });
+
+  it('hides nothing for longer in mode observe', async () => {
+    const observed = policyOf({ isReleasedByHand: true, mode: 'observe' });
+    const channel = new Twin(await bench());
+    await channel.record('FFF', MANUAL);
+    channel.pass(MINUTE_MS);
+    await channel.recover(observed);
+    expect(channel.kinds()).toEqual(['blocked', 'recovered']);
+    const trying = policyOf({ halfOpen: { steps: [0], permits: 1, close: 1, waitMs: MINUTE_MS, reopens: false } });
+    const other = new Twin(await bench());
+    await other.record('FFF', trying);
+    other.pass(MINUTE_MS);
+    await other.recover(trying);
+    other.pass(MINUTE_MS);
+    await other.recover(observed);
+    expect(other.kinds()).toEqual(['blocked', 'half-open', 'recovered']);
   });
 
   it('follows the rules of the moment in which the block ends', async () => {
@@ -141,7 +161,7 @@ describe('jitter', () => {
   });
 
   it('is drawn once: a batch that is read again finds the same block, and script and model agree on every length', async () => {
-    const policy = policyOf({ jitter: 0.5, growth: 1.3 });
+    const policy = policyOf({ jitter: 0.5, growth: 1.3, maxMs: 3_600_000 });
     const channel = new Twin(await bench());
     for (let i = 0; i < 10; i += 1) {
       const batch = batchOf('FFF');

@@ -44,7 +44,7 @@ describe('the share of users that tries a half-open channel', () => {
 
   it('has nobody without a key in it, and everybody with one at 100 %', () => {
     expect(isDrawn({ step: 0, block: BLOCK, share: 10_000 }, undefined)).toBe(false);
-    for (const key of ['', null, Number.prototype.valueOf, Symbol('u'), Object.create(null), ['u'], true])
+    for (const key of ['', null, Number.prototype.valueOf, Symbol('u'), Object.create(null), ['u'], true, Number.NaN])
       expect(isDrawn({ step: 0, block: BLOCK, share: 10_000 }, key)).toBe(false);
     expect(isDrawn({ step: 0, block: BLOCK, share: 10_000 }, 0)).toBe(true);
     expect(drawn(10_000).size).toBe(users.length);

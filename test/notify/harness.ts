@@ -23,7 +23,7 @@ export function rulesWith(...first: Receiver[]): Rules {
     policyFor: (channel) => ({
       ...DEFAULT_POLICY,
       ...(channel.startsWith('pay-') && { group: 'pay' }),
-      ...(channel.startsWith('by-hand-') && { isReleasedByHand: true }),
+      ...(channel.startsWith('by-hand-') && { mode: 'on' as const, isReleasedByHand: true }),
     }),
     minVisible: () => 0,
     namedChannels: () => [],

@@ -174,6 +174,26 @@ describe('publish', () => {
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
 
+  it('takes times that are none for now, and waits that are none for the usual ones', async () => {
+    const away = awayLog();
+    away.open();
+    const publisher = publishTo({ writer: away.writer, batchMs: Number.NaN, quietBatchMs: Number.POSITIVE_INFINITY });
+    for (const nowMs of [Number.NaN, undefined, Number.POSITIVE_INFINITY])
+      publisher.publishAt(good(1), nowMs as number);
+    publisher.publish({ channel: 'ALIPAY', success: false });
+    await until(() => away.sent.length === 4, { what: 'all to be sent by themselves' });
+    for (const { queuedAt } of away.sent) expect(performance.now() - queuedAt).toBeLessThan(1_000);
+  });
+
+  it('does not let a flush go around the back-off', async () => {
+    const away = awayLog();
+    const publisher = publishTo({ writer: away.writer });
+    publisher.publish(good(1));
+    await until(() => away.calls() === 2, { what: 'a second try' });
+    for (let i = 0; i < 200; i += 1) await publisher.flush({ timeoutMs: 1 });
+    expect(away.calls()).toBeLessThan(15);
+  });
+
   it('drops the oldest when the log is away for too long, and says so', async () => {
     const away = awayLog();
     const dropped: number[] = [];
