@@ -71,7 +71,7 @@ end
 
 -- A block begins. It goes on with the outage if the channel failed as soon as it was used, or tried, again.
 local function measure(lane, at, relapse, judged)
-  local soon = at - lane.since <= math.max(policy.blockFor / 10, 10000)
+  local soon = at - lane.since <= math.max(math.floor(policy.blockFor / 10), 10000)
   if not (relapse and judged and lane.badFrom > 0 and soon) then
     endOutage(lane)
     if not relapse then lane.bad = -1 end

@@ -2,7 +2,7 @@ import { classify, classOfCode, type OutcomeClass } from '../domain/classify.js'
 import { formatDuration } from '../domain/duration.js';
 import { DEFAULT_IGNORED_CODES, TIMEOUT } from '../domain/ignored-codes.js';
 import type { Outcome } from '../domain/outcome.js';
-import { type HalfOpen, type Policy, windowTtlMs } from '../domain/policy.js';
+import { type HalfOpen, type Policy, soonMs, windowTtlMs } from '../domain/policy.js';
 import { callsToBlock, failuresToBlock, formatFalseBlocks } from '../domain/window/sequential-test.js';
 import { roughly } from './output.js';
 
@@ -143,7 +143,7 @@ function blockWords({ block, holdMs, halfOpen, isReleasedByHand }: Policy): stri
     ...(ofPast === undefined
       ? []
       : [
-          `once three outages are known, an incident's first block lasts ${ofPast.timesMean} times the mean of the last ten, from ${formatDuration(ofPast.minMs)} to ${formatDuration(maxMs)}; an outage counts from its first block to the last that came at once, within ${formatDuration(Math.max(Math.floor(forMs / 10), 10_000))} of use`,
+          `once three outages are known, an incident's first block lasts ${ofPast.timesMean} times the mean of the last ten, from ${formatDuration(ofPast.minMs)} to ${formatDuration(maxMs)}; an outage counts from its first block to the last that came at once, within ${formatDuration(soonMs(block))} of use`,
         ]),
     ...(isReleasedByHand ? ['it does not end by itself: people are reminded, until one of them unblocks'] : []),
     ...(halfOpen === undefined ? [] : [halfOpenWords(halfOpen)]),

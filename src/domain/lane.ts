@@ -1,4 +1,4 @@
-import { keyGraceMs, type Policy } from './policy.js';
+import { keyGraceMs, type Policy, soonMs } from './policy.js';
 import type { State, Transition } from './transition.js';
 
 const DAY_MS = 86_400_000;
@@ -74,16 +74,13 @@ export function isOver(lane: Lane, now: number): boolean {
   return lane.ends !== -1 && lane.ends <= now;
 }
 
-/** So soon in use or on trial again, in ms, a failure goes on with the outage; or a tenth of the block's length, if that is more. */
-const SOON_MS = 10_000;
-
 /**
  * How long outages are known to have lasted: from a first block to the last that failures gave rise to, one for each incident, the longest.
  * Neither the last block nor time in use is part of it, or each would make the next one longer, however the channel does. To be called
  * before the lane is marked as blocked.
  */
 export function measure({ block }: Policy, lane: Lane, now: number, isRelapse: boolean, isJudged: boolean): void {
-  const isSoon = now - lane.since <= Math.max(block.forMs / 10, SOON_MS);
+  const isSoon = now - lane.since <= soonMs(block);
   if (!(isRelapse && isJudged && lane.badFrom > 0 && isSoon)) {
     endOutage(lane);
     if (!isRelapse) lane.bad = -1;

@@ -96,11 +96,11 @@ export type BlockLength = {
   readonly maxMs: number;
   /** Share of the length by which it may be longer or shorter, 0 to 0.5: so that channels do not come back all at once. */
   readonly jitter?: number;
-  /** From the third incident on the first block of one is so many times the mean of the last ten, and at least `minMs`. */
+  /** Once three outages are known, the first block of an incident is so many times the mean of the last ten, and at least `minMs`. */
   readonly ofPast?: { readonly timesMean: number; readonly minMs: number };
 };
 
-/** So many incidents must be known before their mean says anything. */
+/** So many outages must be known before their mean says anything. */
 export const PAST_LEAST = 3;
 
 export const DEFAULT_POLICY: Policy = {
@@ -116,6 +116,11 @@ export const DEFAULT_POLICY: Policy = {
 export function windowTtlMs(policy: Policy): number {
   const spanMs = 'spanMs' in policy.window ? policy.window.spanMs : 0;
   return Math.max(policy.block.forMs + 30 * 60_000, 2 * spanMs);
+}
+
+/** So soon, in use or on trial again, a failure goes on with the outage; a later one begins another. */
+export function soonMs({ forMs }: BlockLength): number {
+  return Math.max(Math.floor(forMs / 10), 10_000);
 }
 
 /**

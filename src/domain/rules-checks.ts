@@ -63,7 +63,7 @@ function blockLengths({ block, hold, release }: PolicyRule): string[] {
     (parseDuration(length) ?? 30 * REMINDED_LEAST_MS) * (1 - jitter / 100) < REMINDED_LEAST_MS
   )
     found.push(
-      `release: manual reminds people each block, which must last 1m or more${jitter > 0 ? ` less its jitter` : ''}, got ${show(length)}`,
+      `release: manual reminds people each block, which must last 1m or more${jitter > 0 ? `, jitter of ${jitter} % taken off` : ''}, got ${show(length)}`,
     );
   if (release === 'manual' && timesMean !== undefined)
     found.push('release: manual and block.timesMean exclude each other: people say how long such a block lasts');

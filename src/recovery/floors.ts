@@ -65,8 +65,10 @@ export function createFloorWatch(options: FloorWatchOptions): FloorWatch {
       return suspects > 0 && members.length - suspects < rules.minVisible(name);
     };
     const known = [...rules.namedChannels(), ...agenda];
+    // Asked for in good health too, or there would be nothing to remember when it ends.
     const hasPatterns = [...rules.patternGroups()].some((group) => rules.minVisible(group) > 0);
     const traffic = hasPatterns ? await seen.channels() : [];
+    if (![...membersOf(rules, known)].some(tooFew)) return [];
     const groups = [...membersOf(rules, [...known, ...traffic])].filter(tooFew).filter(([name]) => !isUnsure(name));
     if (groups.length === 0) return [];
     const suspects = groups.flatMap(([, members]) => members).filter((channel) => mayBeBlocked.has(channel));

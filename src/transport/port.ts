@@ -14,8 +14,9 @@ export type LogEntry = {
   readonly outcomes: readonly unknown[];
   readonly fault?: string;
   /**
-   * A shorter way to the same outcomes: hands them over as `parseOutcome` would give them, but for `at`, always in the same object, which `take` must not keep, nor ask for another entry meanwhile. False,
-   * and nothing handed over, where only `fault` and `outcomes` tell; so does a transport that knows no shorter way.
+   * A shorter way to the same outcomes: hands them over as `parseOutcome` would give them, but for `at`, always in the same object, which
+   * `take` must not keep, nor ask for another entry meanwhile. False, and nothing handed over, where only `fault` and `outcomes` tell; so
+   * does a transport that knows no shorter way.
    */
   eachPlain?(take: (outcome: Outcome) => void): boolean;
   /** The entry's text as it came, for the dead letter; cut to {@link RAW_MAX} characters. Only asked for when something is wrong. */

@@ -156,6 +156,20 @@ describe('the floor of a group', () => {
     expect((await floorsOf(one)).map(({ data }) => data.group!.name).sort()).toEqual(['pay', 'sms']);
   });
 
+  it('costs a fleet in good health no look at its members, of whom a pattern may have thousands', async () => {
+    const one = await stand();
+    const rules = rulesOf({ sms: { floor: 1, named: ['sms-1'], pattern: 'sms-' } });
+    const asked: string[] = [];
+    const policyFor = (channel: string) => {
+      asked.push(channel);
+      return rules.policyFor(channel);
+    };
+    const seen = async () => Array.from({ length: 1_000 }, (_, i) => `sms-${i}`);
+    const each = await watch(one, { ...rules, policyFor }, { seen, learnMs: 0 });
+    await each.look();
+    expect(asked).toEqual(['sms-1']);
+  });
+
   it('that somebody filled with nonsense is put right', async () => {
     const one = await stand();
     await one.client.hset(one.keys.floors, 'gone', 'nonsense');

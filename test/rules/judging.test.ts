@@ -97,6 +97,10 @@ describe('what a policy can say beside the rate', () => {
       'defaults: release: manual reminds people each block, which must last 1m or more, got "59s"',
     ],
     [
+      { release: 'manual', block: { for: '1m', jitter: 10 } },
+      'defaults: release: manual reminds people each block, which must last 1m or more, jitter of 10 % taken off, got "1m"',
+    ],
+    [
       { release: 'manual', block: { for: '1m', timesMean: 2 } },
       'defaults: release: manual and block.timesMean exclude each other: people say how long such a block lasts',
     ],
